@@ -1,0 +1,247 @@
+"""Every error lakekit raises, under one root.
+
+    LakekitError
+    ├─ Corrupt(ValueError)                 bytes break the format: path, offset, field
+    │  └─ LimitExceeded                    more than lakekit allows: size, depth, count
+    ├─ Unsupported(NotImplementedError)    a feature Paimon has and lakekit has not: feature
+    ├─ InvalidOption(ValueError)           unknown, ill-typed, fixed or conflicting options: key, value
+    ├─ SchemaMismatch(TypeError)           rows or expressions do not fit the table's columns
+    ├─ SchemaChanged                       the schema changed between scan() and collect()
+    ├─ ValueOutOfRange(ValueError)         a value that its target type cannot hold: column, path
+    ├─ NotFound(LookupError)
+    │  └─ DatabaseNotFound · TableNotFound(FileNotFoundError) · ViewNotFound · SnapshotNotFound · TagNotFound
+    │     BranchNotFound · ColumnNotFound · PartitionNotFound · ConsumerNotFound
+    ├─ AlreadyExists
+    │  └─ DatabaseAlreadyExists · TableAlreadyExists · ViewAlreadyExists · SnapshotAlreadyExists · TagAlreadyExists
+    │     BranchAlreadyExists · ColumnAlreadyExists · PartitionAlreadyExists · ConsumerAlreadyExists
+    ├─ Conflict(RuntimeError)              another commit changed what this one needs
+    │  └─ MergeConflict · RetriesExhausted · LockLost
+    ├─ CommitStateUnknown                  nobody can tell whether the commit happened: never retried blindly
+    ├─ UncommittedRows                     a writer with identifiers was left with rows nobody committed
+    ├─ ForkedProcess                       Polars hangs in a forked child: use spawn
+    └─ StorageFailed(OSError)              the storage said no: path
+
+An error has one positional message (what happened, where, what exists instead, what to do) and its facts as keyword fields,
+so that it pickles and deep-copies with them. Each class also subclasses the built-in a caller would guess.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class LakekitError(Exception):
+    """Root of everything lakekit raises on purpose."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        unknown = fields.keys() - set(self.names)
+        if unknown:
+            msg = f"{type(self).__name__} has no field {sorted(unknown)}"
+            raise TypeError(msg)
+        for name in self.names:
+            setattr(self, name, fields.get(name))
+
+    @property
+    def message(self) -> str:
+        """The text alone."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.message, {name: getattr(self, name) for name in self.names})
+
+
+def _restore(cls: type[LakekitError], message: str, fields: dict[str, Any]) -> LakekitError:
+    return cls(message, **fields)
+
+
+class Corrupt(LakekitError, ValueError):
+    """Bytes that break the format. `path` the file, `offset` in bytes, `field` the decoder's name of what it read."""
+
+    names: ClassVar[tuple[str, ...]] = ("path", "offset", "field")
+    path: str | None
+    offset: int | None
+    field: str | None
+
+    def at(self, path: str) -> Corrupt:
+        """The same error with the file it happened in, named once, in the text too."""
+        if self.path is not None:
+            return self
+        return type(self)(f"{path}: {self.message}", path=path, offset=self.offset, field=self.field)
+
+
+class LimitExceeded(Corrupt):
+    """More than lakekit allows: a size, a depth or a count that only a damaged or hostile file would have."""
+
+
+class Unsupported(LakekitError, NotImplementedError):
+    """A feature that Paimon has and lakekit has not. `feature` is its name in `lk.features()`."""
+
+    names: ClassVar[tuple[str, ...]] = ("feature", "path")
+    feature: str | None
+    path: str | None
+
+
+class InvalidOption(LakekitError, ValueError):
+    """An option that is unknown, ill-typed, fixed or in conflict with another."""
+
+    names: ClassVar[tuple[str, ...]] = ("key", "value")
+    key: str | None
+    value: str | None
+
+
+class SchemaMismatch(LakekitError, TypeError):
+    """Rows or expressions that do not fit the table's columns."""
+
+    names: ClassVar[tuple[str, ...]] = ("column",)
+    column: str | None
+
+
+class SchemaChanged(LakekitError):
+    """The schema changed in an incompatible way between `scan()` and `collect()`."""
+
+    names: ClassVar[tuple[str, ...]] = ("column",)
+    column: str | None
+
+
+class ValueOutOfRange(LakekitError, ValueError):
+    """A value that its target type cannot hold; nothing ever wraps."""
+
+    names: ClassVar[tuple[str, ...]] = ("column", "path")
+    column: str | None
+    path: str | None
+
+
+class NotFound(LakekitError, LookupError):
+    """Something asked for by name is not there."""
+
+    names: ClassVar[tuple[str, ...]] = ("name",)
+    name: str | None
+
+
+class DatabaseNotFound(NotFound):
+    """No database of that name."""
+
+
+class TableNotFound(NotFound, FileNotFoundError):
+    """No Paimon table at that path or name."""
+
+
+class ViewNotFound(NotFound):
+    """No view of that name."""
+
+
+class SnapshotNotFound(NotFound):
+    """No such snapshot: expired, or never made."""
+
+
+class TagNotFound(NotFound):
+    """No tag of that name."""
+
+
+class BranchNotFound(NotFound):
+    """No branch of that name."""
+
+
+class ColumnNotFound(NotFound):
+    """No column of that name."""
+
+
+class PartitionNotFound(NotFound):
+    """No such partition."""
+
+
+class ConsumerNotFound(NotFound):
+    """No consumer of that id."""
+
+
+class AlreadyExists(LakekitError):
+    """Something of that name exists already."""
+
+    names: ClassVar[tuple[str, ...]] = ("name",)
+    name: str | None
+
+
+class DatabaseAlreadyExists(AlreadyExists):
+    """A database of that name exists."""
+
+
+class TableAlreadyExists(AlreadyExists, FileExistsError):
+    """A table exists at that path or under that name."""
+
+
+class ViewAlreadyExists(AlreadyExists):
+    """A view of that name exists."""
+
+
+class SnapshotAlreadyExists(AlreadyExists):
+    """A snapshot of that id exists."""
+
+
+class TagAlreadyExists(AlreadyExists):
+    """A tag of that name exists."""
+
+
+class BranchAlreadyExists(AlreadyExists):
+    """A branch of that name exists."""
+
+
+class ColumnAlreadyExists(AlreadyExists):
+    """A column of that name exists."""
+
+
+class PartitionAlreadyExists(AlreadyExists):
+    """That partition exists."""
+
+
+class ConsumerAlreadyExists(AlreadyExists):
+    """A consumer of that id exists."""
+
+
+class Conflict(LakekitError, RuntimeError):
+    """Another commit changed what this one needs. Nothing was changed."""
+
+    names: ClassVar[tuple[str, ...]] = ("snapshot_id", "files")
+    snapshot_id: int | None
+    files: tuple[str, ...] | None
+
+
+class MergeConflict(Conflict):
+    """More than one source row matches a target row."""
+
+
+class RetriesExhausted(Conflict):
+    """Every allowed attempt to commit lost its race."""
+
+
+class LockLost(Conflict):
+    """The catalog's lock was lost while committing."""
+
+
+class CommitStateUnknown(LakekitError):
+    """Nobody can tell whether the commit happened; look before trying again."""
+
+    names: ClassVar[tuple[str, ...]] = ("snapshot_id", "commit_user", "identifier")
+    snapshot_id: int | None
+    commit_user: str | None
+    identifier: int | None
+
+
+class UncommittedRows(LakekitError):
+    """A writer with identifiers of its own was left with rows that nobody committed."""
+
+
+class ForkedProcess(LakekitError):
+    """Polars hangs in a forked child; start processes with spawn."""
+
+
+class StorageFailed(LakekitError, OSError):
+    """The storage said no."""
+
+    names: ClassVar[tuple[str, ...]] = ("path",)
+    path: str | None

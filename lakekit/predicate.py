@@ -1,0 +1,193 @@
+"""Conditions on columns, as data: what planning, statistics and file indexes understand of a filter.
+
+    (k >= 5) & (s in ("a", "b"))   ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
+
+A predicate is a *necessary* condition: rows that do not satisfy it may be skipped, nothing else follows from it. What could not be expressed is `TRUE`.
+Literals are plain values (None, bool, int, float, str, bytes, Decimal, date, time, datetime), as the caller wrote them; `literal` turns one into the
+internal value of a column's type. Comparisons follow SQL: a null satisfies only "is null".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakekit.types import DataType
+
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts with")
+_OPPOSITE = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not null"}
+_OPPOSITE |= {v: k for k, v in _OPPOSITE.items()}
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of TIMESTAMP has no zone
+_DAY_MS = 86_400_000
+
+
+class Instant(NamedTuple):
+    """A timestamp as Paimon holds it: milliseconds since 1970 and the nanoseconds within that millisecond."""
+
+    millis: int
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One column, one operator, its literals."""
+
+    column: str
+    op: str
+    literals: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every part holds. `And(())` is always true."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Some part holds. `Or(())` is never true."""
+
+    parts: tuple[Predicate, ...]
+
+
+Predicate = Leaf | And | Or
+TRUE = And(())
+FALSE = Or(())
+
+
+def conjunction(parts: list[Predicate]) -> Predicate:
+    """All of them, flattened; a part that never holds wins, parts that always hold vanish."""
+    flat: list[Predicate] = []
+    for part in parts:
+        if part == FALSE:
+            return FALSE
+        flat += part.parts if isinstance(part, And) else (part,)
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def disjunction(parts: list[Predicate]) -> Predicate:
+    """Any of them, flattened; a part that always holds wins, parts that never hold vanish."""
+    flat: list[Predicate] = []
+    for part in parts:
+        if part == TRUE:
+            return TRUE
+        flat += part.parts if isinstance(part, Or) else (part,)
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+
+
+def negate(predicate: Predicate) -> Predicate:
+    """What rows satisfy that make `predicate` false (a null comparison satisfies neither); `TRUE` where it cannot be said."""
+    match predicate:
+        case And(()):
+            return FALSE
+        case Or(()):
+            return TRUE
+        case And(parts):
+            return disjunction([negate(part) for part in parts])
+        case Or(parts):
+            return conjunction([negate(part) for part in parts])
+        case Leaf(column, op, literals):
+            return Leaf(column, _OPPOSITE[op], literals) if op in _OPPOSITE else TRUE
+    return TRUE
+
+
+def columns(predicate: Predicate) -> Iterator[str]:
+    """Every column mentioned, repeats kept."""
+    if isinstance(predicate, Leaf):
+        yield predicate.column
+        return
+    for part in predicate.parts:
+        yield from columns(part)
+
+
+def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The parts that must all hold."""
+    return predicate.parts if isinstance(predicate, And) else (predicate,)
+
+
+def restrict(predicate: Predicate, known: Callable[[Leaf], Predicate]) -> Predicate:
+    """The same condition with every leaf replaced by what `known` makes of it: another name, `TRUE` where nothing is known."""
+    match predicate:
+        case And(parts):
+            return conjunction([restrict(part, known) for part in parts])
+        case Or(parts):
+            return disjunction([restrict(part, known) for part in parts])
+    return known(predicate)
+
+
+def literal(value: object, t: DataType) -> Any:  # noqa: PLR0911 - one return a family of types
+    """The internal value (see `codec.binary_row`) that equals `value` in a column of type `t`; None when no value of that type does.
+
+    None means that only the column's own comparison can tell: the caller keeps the file.
+    """
+    if value is None:
+        return None
+    if t.root in INTEGERS:
+        return _whole(value)
+    if t.root in STRINGS:
+        return value if isinstance(value, str) else None
+    if t.root in BINARIES:
+        return value if isinstance(value, bytes) else None
+    match t.root:
+        case "BOOLEAN":
+            return value if isinstance(value, bool) else None
+        case "FLOAT" | "DOUBLE":
+            return _real(value)
+        case "DECIMAL":
+            return _exact(value)
+        case "DATE":
+            if isinstance(value, datetime):
+                return None
+            return (value - date(1970, 1, 1)).days if isinstance(value, date) else None
+        case "TIME":
+            if not isinstance(value, time) or value.microsecond % 1000:
+                return None
+            return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    return _instant(value, t) if t.root in TIMESTAMPS else None
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return None
+
+
+def _real(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    found = float(value)
+    return None if found != found or (isinstance(value, int) and int(found) != value) else found  # noqa: PLR0124 - NaN never prunes
+
+
+def _exact(value: object) -> Decimal | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return Decimal(value)
+    return value if isinstance(value, Decimal) and value.is_finite() else None
+
+
+def _instant(value: object, t: DataType) -> Instant | None:
+    if isinstance(value, Instant):
+        return value
+    if isinstance(value, datetime):
+        if (value.tzinfo is not None) != (t.root == "TIMESTAMP_LTZ"):
+            return None
+        wall = value if value.tzinfo is None else value.astimezone(timezone.utc).replace(tzinfo=None)
+        since = wall - _EPOCH
+        return Instant(since.days * _DAY_MS + since.seconds * 1000 + since.microseconds // 1000, since.microseconds % 1000 * 1000)
+    if isinstance(value, date) and t.root == "TIMESTAMP":
+        return Instant((value - date(1970, 1, 1)).days * _DAY_MS, 0)
+    return None

@@ -1,0 +1,490 @@
+"""Paimon's data types: one record, one table of roots, and the ways between text, JSON, Arrow and the record.
+
+    "DECIMAL(10, 2) NOT NULL"                       SQL text, as schema files and users write it
+    {"type": "ARRAY NOT NULL", "element": "INT"}    the JSON of nested types in schema files
+    DataType(root="ARRAY", element=…)               the record
+    pa.list_(pa.int32())                            Arrow
+
+Sources: FORMAT.md 2.2-2.4, `DataTypeJsonParser`, `DataTypes`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+
+MAX_LENGTH = 2147483647
+MAX_DEPTH = 64
+"""Nesting deeper than this is a damaged or hostile schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, or a field of a ROW: `Field("k", "BIGINT NOT NULL", comment=…, default=…)`; `id` identifies it across schemas.
+
+    `type` may be given as Paimon type text and is parsed. Ids of fields that belong to no table yet are -1.
+    """
+
+    name: str
+    type: DataType
+    id: int = -1
+    comment: str | None = None
+    default: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.type, str):
+            object.__setattr__(self, "type", parse(self.type))
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the column takes nulls."""
+        return self.type.nullable
+
+    def __str__(self) -> str:
+        comment = "" if self.comment is None else " '" + self.comment.replace("'", "''") + "'"
+        return f"{quote(self.name)} {self.type}{comment}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataType:
+    """One Paimon type. `str()` gives its canonical SQL text.
+
+    `length` belongs to CHAR, VARCHAR, BINARY, VARBINARY and VECTOR, `precision` to DECIMAL, TIME, TIMESTAMP and TIMESTAMP_LTZ, `scale` to DECIMAL,
+    `element` to ARRAY, MULTISET and VECTOR, `key` and `value` to MAP, `fields` to ROW.
+    """
+
+    root: str
+    nullable: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    element: DataType | None = None
+    key: DataType | None = None
+    value: DataType | None = None
+    fields: tuple[Field, ...] = ()
+
+    def __str__(self) -> str:
+        return sql(self)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether values have parts: ARRAY, MULTISET, MAP, ROW."""
+        return self.root in NESTED
+
+    def not_null(self) -> DataType:
+        """The same type without nulls."""
+        return replace(self, nullable=False)
+
+    def as_nullable(self) -> DataType:
+        """The same type with nulls."""
+        return replace(self, nullable=True)
+
+
+class Root(NamedTuple):
+    """What a type root takes in parentheses and how its text looks."""
+
+    arguments: str  # "", "length", "precision" or "decimal"
+    default: int = 0
+    low: int = 0
+    high: int = MAX_LENGTH
+
+
+ROOTS: dict[str, Root] = {
+    "CHAR": Root("length", 1, 1),
+    "VARCHAR": Root("length", 1, 1),
+    "BINARY": Root("length", 1, 1),
+    "VARBINARY": Root("length", 1, 1),
+    "BOOLEAN": Root(""),
+    "TINYINT": Root(""),
+    "SMALLINT": Root(""),
+    "INT": Root(""),
+    "BIGINT": Root(""),
+    "FLOAT": Root(""),
+    "DOUBLE": Root(""),
+    "DECIMAL": Root("decimal", 10, 1, 38),
+    "DATE": Root(""),
+    "TIME": Root("precision", 0, 0, 9),
+    "TIMESTAMP": Root("precision", 6, 0, 9),
+    "TIMESTAMP_LTZ": Root("precision", 6, 0, 9),
+    "VARIANT": Root(""),
+    "BLOB": Root(""),
+}
+NESTED = frozenset({"ARRAY", "MULTISET", "MAP", "ROW"})
+REFUSED = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
+INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+STRINGS = frozenset({"CHAR", "VARCHAR"})
+BINARIES = frozenset({"BINARY", "VARBINARY", "BLOB"})
+TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
+_ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quote(name: str) -> str:
+    """A field name as SQL text: bare where it is a plain word, else between backquotes."""
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def sql(t: DataType) -> str:
+    """Canonical SQL text of a type (FORMAT 2.2)."""
+    tail = "" if t.nullable else " NOT NULL"
+    match t.root:
+        case "VARCHAR" if t.length == MAX_LENGTH:
+            text = "STRING"
+        case "VARBINARY" if t.length == MAX_LENGTH:
+            text = "BYTES"
+        case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            text = f"{t.root}({t.length})"
+        case "DECIMAL":
+            text = f"DECIMAL({t.precision}, {t.scale})"
+        case "TIME" | "TIMESTAMP":
+            text = f"{t.root}({t.precision})"
+        case "TIMESTAMP_LTZ":
+            text = f"TIMESTAMP({t.precision}) WITH LOCAL TIME ZONE"
+        case "ARRAY" | "MULTISET":
+            text = f"{t.root}<{t.element}>"
+        case "MAP":
+            text = f"MAP<{t.key}, {t.value}>"
+        case "ROW":
+            text = "ROW<" + ", ".join(str(f) for f in t.fields) + ">"
+        case _:
+            text = t.root
+    return text + tail
+
+
+# ---- text -> record ------------------------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))")
+
+
+class _Tokens:
+    """A place in type text: what comes next, and taking it."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.parts, at = text, [], 0
+        stripped = text.rstrip()
+        while at < len(stripped):
+            found = _TOKEN.match(stripped, at)
+            if found is None:
+                raise self.wrong(f"unexpected {stripped[at:at + 10]!r}")
+            self.parts.append(found.group(found.lastindex or 0))
+            at = found.end()
+        self.at = 0
+
+    def wrong(self, why: str) -> Corrupt:
+        shown = self.text if len(self.text) <= 200 else self.text[:200] + "…"
+        return Corrupt(f"{shown!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>", field="type")
+
+    def peek(self, ahead: int = 0) -> str:
+        at = self.at + ahead
+        return self.parts[at].upper() if at < len(self.parts) else ""
+
+    def take(self) -> str:
+        if self.at >= len(self.parts):
+            raise self.wrong("it ends too early")
+        self.at += 1
+        return self.parts[self.at - 1]
+
+    def accept(self, *words: str) -> bool:
+        if all(self.peek(i) == word for i, word in enumerate(words)):
+            self.at += len(words)
+            return True
+        return False
+
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            raise self.wrong(f"{word!r} wanted, {self.peek() or 'the end'!r} found")
+
+
+def parse(text: str) -> DataType:
+    """Type text, as SQL or a schema file writes it, to the record. Raises `Corrupt`, or `Unsupported` for types lakekit refuses."""
+    tokens = _Tokens(text)
+    found = _type(tokens, 0)
+    if tokens.at != len(tokens.parts):
+        raise tokens.wrong(f"{tokens.peek()!r} after its end")
+    return found
+
+
+def _type(tokens: _Tokens, depth: int) -> DataType:
+    if depth > MAX_DEPTH:
+        msg = f"a type nested deeper than {MAX_DEPTH} levels"
+        raise LimitExceeded(msg, field="type")
+    found = _root(tokens, depth)
+    found = _nullability(tokens, found)
+    while tokens.peek() in ("ARRAY", "MULTISET"):
+        depth += 1
+        if depth > MAX_DEPTH:
+            msg = f"a type nested deeper than {MAX_DEPTH} levels"
+            raise LimitExceeded(msg, field="type")
+        found = _nullability(tokens, DataType(root=tokens.take().upper(), element=found))
+    return found
+
+
+def _nullability(tokens: _Tokens, t: DataType) -> DataType:
+    if tokens.accept("NOT", "NULL"):
+        return t.not_null()
+    tokens.accept("NULL")
+    return t
+
+
+def _root(tokens: _Tokens, depth: int) -> DataType:
+    word = tokens.take().upper()
+    word = _ALIASES.get(word, word)
+    match word:
+        case "STRING":
+            return DataType(root="VARCHAR", length=MAX_LENGTH)
+        case "BYTES":
+            return DataType(root="VARBINARY", length=MAX_LENGTH)
+        case "DOUBLE":
+            tokens.accept("PRECISION")
+            return DataType(root="DOUBLE")
+        case "ARRAY" | "MULTISET":
+            tokens.expect("<")
+            element = _type(tokens, depth + 1)
+            tokens.expect(">")
+            return DataType(root=word, element=element)
+        case "MAP":
+            tokens.expect("<")
+            key = _type(tokens, depth + 1)
+            tokens.expect(",")
+            value = _type(tokens, depth + 1)
+            tokens.expect(">")
+            return DataType(root="MAP", key=key, value=value)
+        case "ROW":
+            return DataType(root="ROW", fields=_row_fields(tokens, depth))
+        case _ if word in REFUSED:
+            msg = f"type {word} is not supported by lakekit"
+            raise Unsupported(msg, feature=f"type.{word.lower()}")
+        case _ if word in ROOTS:
+            return _simple(tokens, word)
+    raise tokens.wrong(f"no type is called {word!r}")
+
+
+def _simple(tokens: _Tokens, word: str) -> DataType:
+    root = ROOTS[word]
+    numbers = _numbers(tokens) if root.arguments and tokens.peek() == "(" else []
+    first = numbers[0] if numbers else root.default
+    if not root.low <= first <= root.high or len(numbers) > (2 if root.arguments == "decimal" else 1):
+        raise tokens.wrong(f"{word} takes {root.low} to {root.high}")
+    if root.arguments == "decimal":
+        scale = numbers[1] if len(numbers) > 1 else 0
+        if scale > first:
+            raise tokens.wrong(f"scale {scale} is greater than precision {first}")
+        return DataType(root=word, precision=first, scale=scale)
+    if root.arguments == "length":
+        return DataType(root=word, length=first)
+    if root.arguments == "precision":
+        if word == "TIMESTAMP" and tokens.accept("WITH", "LOCAL", "TIME", "ZONE"):
+            word = "TIMESTAMP_LTZ"
+        elif word != "TIMESTAMP_LTZ":
+            tokens.accept("WITHOUT", "TIME", "ZONE")
+        return DataType(root=word, precision=first)
+    return DataType(root=word)
+
+
+def _numbers(tokens: _Tokens) -> list[int]:
+    tokens.expect("(")
+    numbers = []
+    while True:
+        digits = tokens.take()
+        if not digits.isdecimal() or len(digits) > len(str(MAX_LENGTH)):
+            raise tokens.wrong(f"a number wanted, {digits!r} found")
+        numbers.append(int(digits))
+        if tokens.accept(")"):
+            return numbers
+        tokens.expect(",")
+
+
+def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
+    close = ">" if tokens.accept("<") else ")"
+    if close == ")":
+        tokens.expect("(")
+    fields: list[Field] = []
+    if tokens.accept(close):
+        return ()
+    while True:
+        name = tokens.take()
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        t = _type(tokens, depth + 1)
+        comment = tokens.take()[1:-1].replace("''", "'") if tokens.peek().startswith("'") else None
+        fields.append(Field(name, t, comment=comment))
+        if tokens.accept(close):
+            return tuple(fields)
+        tokens.expect(",")
+
+
+# ---- JSON of schema files ---------------------------------------------------------------------------------------------------------------------
+
+
+def type_from_json(node: object, depth: int = 0) -> DataType:
+    """The type node of a schema file (FORMAT 2.2): text, or an object for nested types."""
+    if depth > MAX_DEPTH:
+        msg = f"a type nested deeper than {MAX_DEPTH} levels"
+        raise LimitExceeded(msg, field="type")
+    if isinstance(node, str):
+        return parse(node)
+    if not isinstance(node, dict) or not isinstance(node.get("type"), str):
+        msg = f"a type is text or an object with a text member 'type', found {type(node).__name__}"
+        raise Corrupt(msg, field="type")
+    text = node["type"]
+    nullable = "NOT NULL" not in text
+    for root in ("ARRAY", "MULTISET"):
+        if text.startswith(root):
+            return DataType(root=root, nullable=nullable, element=type_from_json(node.get("element"), depth + 1))
+    if text.startswith("MAP"):
+        key, value = type_from_json(node.get("key"), depth + 1), type_from_json(node.get("value"), depth + 1)
+        return DataType(root="MAP", nullable=nullable, key=key, value=value)
+    if text.startswith("ROW"):
+        parts = node.get("fields")
+        if not isinstance(parts, list):
+            msg = "a ROW type has a list 'fields'"
+            raise Corrupt(msg, field="fields")
+        return DataType(root="ROW", nullable=nullable, fields=tuple(field_from_json(part, depth + 1) for part in parts))
+    if text.startswith("VECTOR"):
+        msg = "type VECTOR is not supported by lakekit"
+        raise Unsupported(msg, feature="type.vector")
+    return parse(text)
+
+
+def field_from_json(node: object, depth: int = 0) -> Field:
+    """A DataField of a schema file (FORMAT 2.3)."""
+    if not isinstance(node, dict) or not isinstance(node.get("name"), str):
+        msg = "a field is an object with 'id', 'name' and 'type'"
+        raise Corrupt(msg, field="fields")
+    number = node.get("id")
+    if not isinstance(number, int) or isinstance(number, bool):
+        msg = f"field {node['name']!r} has no integer 'id'"
+        raise Corrupt(msg, field="id")
+    comment, default = node.get("description"), node.get("defaultValue")
+    for member, text in (("description", comment), ("defaultValue", default)):
+        if text is not None and not isinstance(text, str):
+            msg = f"{member} of field {node['name']!r} is not text"
+            raise Corrupt(msg, field=member)
+    return Field(node["name"], type_from_json(node.get("type"), depth), id=number, comment=comment, default=default)
+
+
+def type_to_json(t: DataType) -> Any:
+    """The JSON of a type in schema files: text for simple types, an object for nested ones."""
+    word = t.root if t.nullable else t.root + " NOT NULL"
+    match t.root:
+        case "ARRAY" | "MULTISET":
+            return {"type": word, "element": type_to_json(part(t.element))}
+        case "MAP":
+            return {"type": word, "key": type_to_json(part(t.key)), "value": type_to_json(part(t.value))}
+        case "ROW":
+            return {"type": word, "fields": [field_to_json(f) for f in t.fields]}
+    return sql(t)
+
+
+def field_to_json(field: Field) -> dict[str, Any]:
+    """The JSON of a field; optional members are left out when absent."""
+    found: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
+    if field.comment is not None:
+        found["description"] = field.comment
+    if field.default is not None:
+        found["defaultValue"] = field.default
+    return found
+
+
+def part(t: DataType | None) -> DataType:
+    """A part of a nested type that must be there."""
+    if t is None:
+        msg = "a nested type without its element type"
+        raise Corrupt(msg, field="type")
+    return t
+
+
+# ---- Arrow --------------------------------------------------------------------------------------------------------------------------------------
+
+_ARROW: dict[str, pa.DataType] = {
+    "CHAR": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "BLOB": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIME": pa.time32("ms"),
+}
+
+
+def timestamp_unit(precision: int | None) -> str:
+    """The unit a timestamp of that precision is held in: ms up to 3, us up to 6, ns above."""
+    digits = 6 if precision is None else precision
+    return "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
+
+
+def to_arrow(t: DataType) -> pa.DataType:
+    """Arrow's own type of a Paimon type: maps are `map_`, LTZ has zone UTC, VARIANT is a struct of two binaries."""
+    match t.root:
+        case "DECIMAL":
+            return pa.decimal128(t.precision or 10, t.scale or 0)
+        case "TIMESTAMP":
+            return pa.timestamp(timestamp_unit(t.precision))
+        case "TIMESTAMP_LTZ":
+            return pa.timestamp(timestamp_unit(t.precision), "UTC")
+        case "ARRAY":
+            return pa.list_(pa.field("element", to_arrow(part(t.element)), part(t.element).nullable))
+        case "MAP":
+            return pa.map_(to_arrow(part(t.key)), pa.field("value", to_arrow(part(t.value)), part(t.value).nullable))
+        case "MULTISET":
+            return pa.map_(to_arrow(part(t.element)), pa.field("value", pa.int32(), nullable=False))
+        case "ROW":
+            return pa.struct([to_arrow_field(f) for f in t.fields])
+        case "VARIANT":
+            return pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
+        case root if root in _ARROW:
+            return _ARROW[root]
+    msg = f"type {t} is not supported by lakekit"
+    raise Unsupported(msg, feature=f"type.{t.root.lower()}")
+
+
+def to_arrow_field(field: Field) -> pa.Field:
+    """A column as an Arrow field, with its comment as metadata."""
+    metadata = None if field.comment is None else {"comment": field.comment}
+    return pa.field(field.name, to_arrow(field.type), field.nullable, metadata)
+
+
+def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
+    """The Paimon type that holds an Arrow type's values without changing any; raises `Unsupported` where none does."""
+    found = _from_arrow(t)
+    return found if nullable else found.not_null()
+
+
+def _from_arrow(t: pa.DataType) -> DataType:  # noqa: PLR0911 - one return a family of Arrow types
+    checks = pa.types
+    for root, arrow in _ARROW.items():
+        if root not in ("CHAR", "BINARY", "BLOB") and t.equals(arrow):
+            return DataType(root=root, length=MAX_LENGTH if root.startswith("VAR") else None, precision=3 if root == "TIME" else None)
+    if checks.is_large_string(t) or checks.is_string_view(t):
+        return DataType(root="VARCHAR", length=MAX_LENGTH)
+    if checks.is_large_binary(t) or checks.is_fixed_size_binary(t) or checks.is_binary_view(t):
+        return DataType(root="VARBINARY", length=MAX_LENGTH)
+    if checks.is_dictionary(t):
+        return _from_arrow(t.value_type)
+    if checks.is_unsigned_integer(t) and t.bit_width < 64:
+        return DataType(root={8: "SMALLINT", 16: "INT", 32: "BIGINT"}[t.bit_width])
+    if checks.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
+        return DataType(root="DECIMAL", precision=t.precision, scale=t.scale)
+    if checks.is_timestamp(t):
+        root = "TIMESTAMP" if t.tz is None else "TIMESTAMP_LTZ"
+        return DataType(root=root, precision={"s": 0, "ms": 3, "us": 6, "ns": 9}[t.unit])
+    if checks.is_map(t):
+        return DataType(root="MAP", key=_from_arrow(t.key_type), value=_from_arrow(t.item_type))
+    if checks.is_list(t) or checks.is_large_list(t) or checks.is_fixed_size_list(t) or checks.is_list_view(t):
+        return DataType(root="ARRAY", element=_from_arrow(t.value_type))
+    if checks.is_struct(t):
+        return DataType(root="ROW", fields=tuple(Field(f.name, from_arrow(f.type, nullable=f.nullable)) for f in t))
+    msg = f"no Paimon type holds Arrow's {t}; cast the column"
+    raise Unsupported(msg, feature=f"arrow.{t}")
