@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,13 +26,6 @@ _OPPOSITE = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not
 _OPPOSITE |= {v: k for k, v in _OPPOSITE.items()}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of TIMESTAMP has no zone
 _DAY_MS = 86_400_000
-
-
-class Instant(NamedTuple):
-    """A timestamp as Paimon holds it: milliseconds since 1970 and the nanoseconds within that millisecond."""
-
-    millis: int
-    nanos: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,13 @@ class Root(NamedTuple):
     high: int = MAX_LENGTH
 
 
+class Instant(NamedTuple):
+    """A timestamp as Paimon holds it: milliseconds since 1970 and the nanoseconds within that millisecond."""
+
+    millis: int
+    nanos: int
+
+
 ROOTS: dict[str, Root] = {
     "CHAR": Root("length", 1, 1),
     "VARCHAR": Root("length", 1, 1),
