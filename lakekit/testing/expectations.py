@@ -1,0 +1,261 @@
+"""Golden tables and the rows the reference engine read from them.
+
+    fixtures/tables/dedup_orc/        the table as the engine wrote it
+    fixtures/tables/dedup_orc.json    {"case": …, "reads": [{"name": "latest", "columns": […], "types": […], "rows": [["+I", [1, "a"]], …]}]}
+
+    case = load("dedup_orc")
+    read = case.read("latest")
+    assert difference(frame, read) is None
+
+Values are held as the recording writes them (plain JSON values), which is exact for every type:
+
+    BOOLEAN true/false · TINYINT…BIGINT number · FLOAT, DOUBLE text · DECIMAL plain text · CHAR, VARCHAR text · BINARY, VARBINARY lower-case hex ·
+    DATE epoch day · TIME milliseconds of day · TIMESTAMP and LTZ [epoch milliseconds, nanoseconds of that millisecond] ·
+    ARRAY list · MAP and MULTISET list of [key, value] · ROW list · VARIANT [value hex, metadata hex]
+
+`rows_of` turns a Polars frame into the same values, `canonical` takes away what has no meaning: the order of map entries, the digits of a float's text.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIXTURES = "/".join(__file__.split("/")[:-3]) + "/fixtures"
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One recorded read: how it was asked and the rows the engine gave, in the engine's order, or the error it raised instead."""
+
+    name: str
+    branch: str | None
+    system: str | None
+    options: dict[str, str]
+    columns: tuple[str, ...]
+    types: tuple[DataType, ...]
+    rows: tuple[tuple[str, tuple[Any, ...]], ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One golden table: where it is, what it shows, its recorded reads."""
+
+    name: str
+    about: str
+    features: tuple[str, ...]
+    engine: str
+    primary_keys: tuple[str, ...]
+    partition_keys: tuple[str, ...]
+    path: str
+    reads: tuple[Read, ...] = field(repr=False)
+
+    def read(self, name: str) -> Read:
+        """The recorded read of that name."""
+        for read in self.reads:
+            if read.name == name:
+                return read
+        msg = f"{self.name} has no read {name!r}: it has {', '.join(read.name for read in self.reads)}"
+        raise LookupError(msg)
+
+
+def load(case: str, *, fixtures: str = FIXTURES) -> Case:
+    """The golden table `case` ("dedup_orc") of the folder `fixtures`."""
+    with open(f"{fixtures}/tables/{case}.json", encoding="utf-8") as file:
+        facts = json.load(file)
+    return Case(
+        name=facts["case"],
+        about=facts["about"],
+        features=tuple(facts["features"]),
+        engine=facts["engine"],
+        primary_keys=tuple(facts["primary_keys"]),
+        partition_keys=tuple(facts["partition_keys"]),
+        path=f"{fixtures}/{facts['location']}",
+        reads=tuple(_read(read) for read in facts["reads"]),
+    )
+
+
+def _read(facts: dict[str, Any]) -> Read:
+    return Read(
+        name=facts["name"],
+        branch=facts.get("branch"),
+        system=facts.get("system"),
+        options=facts.get("options") or {},
+        columns=tuple(facts.get("columns") or ()),
+        types=tuple(parse(text) for text in facts.get("types") or ()),
+        rows=tuple((kind, tuple(values)) for kind, values in facts.get("rows") or ()),
+        error=facts.get("error"),
+    )
+
+
+# ---- Polars -> recorded values -----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str | None = None) -> list[tuple[str, tuple[Any, ...]]]:
+    """The rows of `frame` as (kind, values) in the recording's encoding; `types` are those of its columns, the kind column left out.
+
+    Without `kind_column` every row is "+I". A column whose Polars type cannot hold values of its Paimon type raises `TypeError`.
+    """
+    kinds = ["+I"] * frame.height if kind_column is None else frame[kind_column].to_list()
+    values = frame if kind_column is None else frame.drop(kind_column)
+    if len(types) != values.width:
+        msg = f"{values.width} columns and {len(types)} types"
+        raise TypeError(msg)
+    columns = [values_of(column.to_arrow(), t, column.name) for column, t in zip(values.get_columns(), types, strict=True)]
+    rows = zip(*columns, strict=True) if columns else ((),) * frame.height
+    return [(kind, tuple(row)) for kind, row in zip(kinds, rows, strict=True)]
+
+
+def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
+    """The values of an Arrow array (as Polars exports it, or Arrow's own map) in the recording's encoding."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    valid = array.is_valid().to_pylist()
+    if t.root in ("ARRAY", "MAP", "MULTISET"):
+        return _lists(array, t, where, valid)
+    if t.root in ("ROW", "VARIANT"):
+        _expect(array, pa.types.is_struct(array.type), t, where)
+        inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
+        parts = [values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))]
+        return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
+    found = _plain(array, t, where)
+    return [value if ok else None for value, ok in zip(found, valid, strict=True)]
+
+
+def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[Any]:
+    checks = pa.types
+    _expect(array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, where)
+    if t.root == "ARRAY":
+        inner = values_of(array.values, part(t.element), where + "[]")
+    else:
+        key = part(t.key) if t.root == "MAP" else part(t.element)
+        value = part(t.value) if t.root == "MAP" else DataType(root="INT")
+        keys, items = values_of(array.values.field(0), key, where + ".key"), values_of(array.values.field(1), value, where + ".value")
+        inner = [list(pair) for pair in zip(keys, items, strict=True)]
+    offsets = array.offsets.to_pylist()
+    return [inner[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]
+
+
+def _plain(array: pa.Array, t: DataType, where: str) -> list[Any]:
+    checks, arrow, root = pa.types, array.type, t.root
+    if root in TIMESTAMPS:
+        _expect(array, checks.is_timestamp(arrow) and (arrow.tz is not None) == (root == "TIMESTAMP_LTZ"), t, where)
+        nanos = [None if v is None else v * (1_000_000_000 // _PER_SECOND[arrow.unit]) for v in array.cast(pa.int64()).to_pylist()]
+        return [None if v is None else [v // 1_000_000, v % 1_000_000] for v in nanos]
+    if root == "DATE":
+        _expect(array, checks.is_date32(arrow), t, where)
+        return array.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    if root == "TIME":
+        _expect(array, checks.is_time(arrow), t, where)
+        ticks = _PER_SECOND[arrow.unit] // 1000
+        return [None if v is None else v // ticks for v in array.view(pa.int64() if arrow.bit_width == 64 else pa.int32()).to_pylist()]
+    if root in BINARIES:
+        _expect(array, checks.is_binary(arrow) or checks.is_large_binary(arrow) or checks.is_binary_view(arrow), t, where)
+        return [None if v is None else v.hex() for v in array.to_pylist()]
+    if root == "DECIMAL":
+        _expect(array, checks.is_decimal(arrow), t, where)
+        return [None if v is None else format(v, "f") for v in array.to_pylist()]
+    if root in ("FLOAT", "DOUBLE"):
+        _expect(array, checks.is_float32(arrow) if root == "FLOAT" else checks.is_float64(arrow), t, where)
+        return [None if v is None else repr(v) for v in array.to_pylist()]
+    fits = {"BOOLEAN": checks.is_boolean(arrow)} | dict.fromkeys(STRINGS, _is_text(arrow)) | dict.fromkeys(INTEGERS, checks.is_integer(arrow))
+    _expect(array, fits.get(root, False), t, where)
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
+
+
+def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:  # noqa: FBT001 - the answer of a check
+    if not fits:
+        msg = f"column {where!r} holds {array.type}, the recording {t}"
+        raise TypeError(msg)
+
+
+# ---- comparing -----------------------------------------------------------------------------------------------------------------------------
+
+
+def canonical(value: Any, t: DataType) -> Any:
+    """`value` of type `t` with everything taken away that has no meaning; equal values have equal canonical forms."""
+    if value is None:
+        return None
+    match t.root:
+        case "FLOAT" | "DOUBLE":
+            return _float(value, t.root)
+        case "DECIMAL":
+            return _decimal(value, t.scale or 0)
+        case "ARRAY":
+            return [canonical(v, part(t.element)) for v in value]
+        case "MAP" | "MULTISET":
+            key = part(t.key) if t.root == "MAP" else part(t.element)
+            entry = part(t.value) if t.root == "MAP" else DataType(root="INT")
+            pairs = [[canonical(k, key), canonical(v, entry)] for k, v in value]
+            return sorted(pairs, key=json.dumps)
+        case "ROW":
+            return [canonical(v, f.type) for v, f in zip(value, t.fields, strict=True)]
+    return value
+
+
+def _float(text: str, root: str) -> str:
+    number = float(text.replace("Infinity", "inf"))
+    if number != number:  # noqa: PLR0124 - NaN
+        return "NaN"
+    packed = struct.pack(">f" if root == "FLOAT" else ">d", number)
+    return repr(struct.unpack(">f" if root == "FLOAT" else ">d", packed)[0])
+
+
+def _decimal(text: str, scale: int) -> str:
+    """The unscaled digits as text, so that 1.50 of scale 2 and of scale 4 differ only when the type says so."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    whole, _, fraction = digits.partition(".")
+    unscaled = int(whole + fraction.ljust(scale, "0"))
+    return "0" if unscaled == 0 else f"{sign}{unscaled}"
+
+
+def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, shown: int = 3) -> str | None:
+    """None when `frame` holds the rows of `read` (as many times each; in the same order when `ordered`), else a text that shows where not.
+
+    Columns must be the same, in the same order, beside `kind_column`.
+    """
+    names = [name for name in frame.columns if name != kind_column]
+    if names != list(read.columns):
+        return f"columns {names}, recorded {list(read.columns)}"
+    try:
+        rows = rows_of(frame, read.types, kind_column=kind_column)
+    except TypeError as wrong:
+        return str(wrong)
+    found = [_key(row, read.types) for row in rows]
+    wanted = [_key(row, read.types) for row in read.rows]
+    if ordered:
+        for i, (a, b) in enumerate(zip(found, wanted, strict=False)):
+            if a != b:
+                return f"row {i} is {a}, recorded {b}"
+        return None if len(found) == len(wanted) else f"{len(found)} rows, recorded {len(wanted)}"
+    more, less = Counter(found) - Counter(wanted), Counter(wanted) - Counter(found)
+    if not more and not less:
+        return None
+    return (
+        f"{len(found)} rows, recorded {len(wanted)}; {more.total()} not recorded: {list(more.elements())[:shown]};"
+        f" {less.total()} missing: {list(less.elements())[:shown]}"
+    )
+
+
+def _key(row: tuple[str, tuple[Any, ...]], types: Sequence[DataType]) -> str:
+    kind, values = row
+    return f"{kind} {json.dumps([canonical(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"
