@@ -1,0 +1,142 @@
+"""The text in which Polars hands a filter to a reader, as a `Predicate`.
+
+    "((pa.compute.field('k') >= 5) & (pa.compute.field('s')).isin(["a","b"]))"   ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
+
+`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood becomes `TRUE`: the file is
+kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from datetime import date, timedelta
+from typing import Any
+
+from lakekit.predicate import FALSE, TRUE, Leaf, Predicate, conjunction, disjunction, negate
+from lakekit.types import Instant
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "=", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
+_MAX_TEXT = 1 << 20
+"""A longer filter (a set of very many literals) is not worth parsing: it prunes little and costs much."""
+
+
+class _NotUnderstood(Exception):  # noqa: N818 - never leaves this module
+    pass
+
+
+def predicate_of(text: str | None) -> Predicate:
+    """The predicate a filter's pyarrow text stands for; `TRUE` for what it does not say."""
+    if text is None or len(text) > _MAX_TEXT:
+        return TRUE
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return TRUE
+    try:
+        return _condition(tree.body)
+    except RecursionError:
+        return TRUE
+
+
+def _condition(node: ast.expr) -> Predicate:
+    match node:
+        case ast.BinOp(left, ast.BitAnd(), right):
+            return conjunction([_condition(left), _condition(right)])
+        case ast.BinOp(left, ast.BitOr(), right):
+            return disjunction([_condition(left), _condition(right)])
+        case ast.UnaryOp(ast.Invert(), operand):
+            inner = _condition(operand)
+            return negate(inner) if _certain(operand) else TRUE
+    try:
+        return _leaf(node)
+    except _NotUnderstood:
+        return TRUE
+
+
+def _certain(node: ast.expr) -> bool:
+    """Whether every part of a condition was understood: only then does its negation follow."""
+    match node:
+        case ast.BinOp(left, ast.BitAnd() | ast.BitOr(), right):
+            return _certain(left) and _certain(right)
+        case ast.UnaryOp(ast.Invert(), operand):
+            return _certain(operand)
+    try:
+        _leaf(node)
+    except _NotUnderstood:
+        return False
+    return True
+
+
+def _leaf(node: ast.expr) -> Predicate:
+    match node:
+        case ast.Compare(left, [op], [right]) if type(op) in _COMPARISONS:
+            word = _COMPARISONS[type(op)]
+            if (column := _column(left)) is not None:
+                return Leaf(column, word, (_value(right),))
+            if (column := _column(right)) is not None:
+                return Leaf(column, _MIRRORED[word], (_value(left),))
+        case ast.Call(ast.Attribute(target, "isin"), [ast.List(items)]) if (column := _column(target)) is not None:
+            return Leaf(column, "in", tuple(_value(item) for item in items))
+        case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _column(target)) is not None:
+            return Leaf(column, "is null")
+        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if _dotted(func) == "pa.compute.starts_with":
+            prefix = _value(pattern)
+            if (column := _column(target)) is not None and isinstance(prefix, str):
+                return Leaf(column, "starts with", (prefix,))
+        case ast.Call(func, [ast.Constant(bool(value))]) if _dotted(func) == "pa.compute.scalar":
+            return TRUE if value else FALSE
+    if (column := _column(node)) is not None:
+        return Leaf(column, "=", (True,))
+    raise _NotUnderstood
+
+
+def _column(node: ast.expr) -> str | None:
+    """The name in `pa.compute.field('name')`; a path into a struct is no column."""
+    match node:
+        case ast.Call(func, [ast.Constant(str(name))], []) if _dotted(func) == "pa.compute.field":
+            return name
+    return None
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(target, name):
+            return f"{_dotted(target)}.{name}"
+    return ""
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(bool() | int() | str() | bytes() as value):
+            return value
+        case ast.Constant(float(value)) if math.isfinite(value):
+            return value
+        case ast.UnaryOp(ast.USub(), operand):
+            value = _value(operand)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return -value
+        case ast.Call(ast.Name("to_py_date"), [days]):
+            return _date(_whole(days))
+        case ast.Call(ast.Name("to_py_datetime"), [ticks, ast.Constant(str(unit)), *_zone]) if unit in _UNIT_NS:
+            millis, nanos = divmod(_whole(ticks) * _UNIT_NS[unit], 1_000_000)
+            return Instant(millis, nanos)
+    raise _NotUnderstood
+
+
+def _date(days: int) -> date:
+    try:
+        return date(1970, 1, 1) + timedelta(days=days)
+    except OverflowError:
+        raise _NotUnderstood from None
+
+
+def _whole(node: ast.expr) -> int:
+    value = _value(node)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
+        raise _NotUnderstood
+    return value

@@ -1,0 +1,169 @@
+"""Which files may hold rows that satisfy a condition, told from minima, maxima and null counts.
+
+Works on columns: one numpy mask over all files at once. Says "drop" only where no row of the file can satisfy the condition (ENGINE 6.4); what is
+unknown keeps the file. Floating point columns are never dropped from above: Polars holds NaN to be the largest value, and statistics leave it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.predicate import And, Leaf, Or, Predicate, literal
+from lakekit.types import INTEGERS, TIMESTAMPS, DataType, Instant, timestamp_unit, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+
+_UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Statistics of one column over many files, one element a file.
+
+    `low` and `high` are Arrow arrays of the column's type, null where unknown; `nulls` counts null rows, -1 where unknown; `rows` counts all rows.
+    """
+
+    type: DataType
+    low: pa.Array
+    high: pa.Array
+    nulls: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def keep(predicate: Predicate, bounds: Callable[[str], Bounds | None], count: int) -> Mask:
+    """The files that may hold a matching row. `bounds(column)` is None where nothing is known of a column."""
+    match predicate:
+        case And(parts):
+            mask = np.ones(count, bool)
+            for part in parts:
+                mask &= keep(part, bounds, count)
+            return mask
+        case Or(parts):
+            mask = np.zeros(count, bool)
+            for part in parts:
+                mask |= keep(part, bounds, count)
+            return mask
+        case Leaf(column):
+            known = bounds(column)
+            return np.ones(count, bool) if known is None else keep_leaf(predicate, known)
+    return np.ones(count, bool)
+
+
+def keep_leaf(leaf: Leaf, known: Bounds) -> Mask:
+    """`keep` for one comparison."""
+    all_null = known.nulls == known.rows
+    match leaf.op:
+        case "is null":
+            return np.asarray(known.nulls != 0)
+        case "is not null":
+            return ~all_null
+        case "starts with":
+            return _prefix(str(leaf.literals[0]), known) & ~all_null if known.type.root in ("CHAR", "VARCHAR") else np.ones(len(all_null), bool)
+        case "in":
+            found = np.zeros(len(all_null), bool)
+            for value in leaf.literals:
+                found |= _compare("=", value, known)
+            return found & ~all_null
+        case "not in":
+            found = np.ones(len(all_null), bool)
+            for value in leaf.literals:
+                found &= _compare("!=", value, known)
+            return found & ~all_null
+    return _compare(leaf.op, leaf.literals[0], known) & ~all_null
+
+
+def _compare(op: str, value: object, known: Bounds) -> Mask:
+    """Whether a row with `row op value` may be there; rows that are null aside."""
+    count = len(known.nulls)
+    scalar = as_scalar(value, known.type)
+    floating = known.type.root in ("FLOAT", "DOUBLE")
+    if scalar is None or (floating and op in (">", ">=", "!=")):
+        return np.ones(count, bool)
+    low, high = known.low, known.high
+    match op:
+        case "=":
+            verdict = pc.and_kleene(pc.less_equal(low, scalar), pc.greater_equal(high, scalar))
+        case "!=":
+            verdict = pc.invert(pc.and_kleene(pc.equal(low, scalar), pc.equal(high, scalar)))
+        case "<":
+            verdict = pc.less(low, scalar)
+        case "<=":
+            verdict = pc.less_equal(low, scalar)
+        case ">":
+            verdict = pc.greater(high, scalar)
+        case ">=":
+            verdict = pc.greater_equal(high, scalar)
+        case _:
+            return np.ones(count, bool)
+    return as_mask(verdict)
+
+
+def _prefix(prefix: str, known: Bounds) -> Mask:
+    """Files whose range meets the strings that start with `prefix`."""
+    verdict = pc.greater_equal(known.high, pa.scalar(prefix, known.high.type))
+    above = after_prefix(prefix)
+    if above is not None:
+        verdict = pc.and_kleene(verdict, pc.less(known.low, pa.scalar(above, known.low.type)))
+    return as_mask(verdict)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The smallest string above every string with that prefix; None when there is none."""
+    for at in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[at]) + 1
+        code = 0xE000 if code == 0xD800 else code
+        if code <= 0x10FFFF:
+            return prefix[:at] + chr(code)
+    return None
+
+
+def as_mask(verdict: pa.Array) -> Mask:
+    """Arrow's verdict as a mask; unknown keeps."""
+    return np.asarray(pc.fill_null(verdict, True).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
+    """A literal as a scalar of the column's Arrow type; None when the column has no such value, so that nothing can be told."""
+    internal = literal(value, t)
+    if internal is None:
+        return None
+    if t.root in TIMESTAMPS:
+        return _timestamp_scalar(internal, t)
+    if t.root == "DECIMAL":
+        return _decimal_scalar(internal, t)
+    if t.root in INTEGERS and internal not in _INT64:
+        return None
+    if t.root == "FLOAT" and float(np.float32(internal)) != internal:
+        return None  # it rounds one way or the other as the query goes on; both ways must survive
+    try:
+        return pa.scalar(internal, to_arrow(t))
+    except (pa.ArrowException, OverflowError):
+        return None
+
+
+def _timestamp_scalar(value: Instant, t: DataType) -> pa.Scalar | None:
+    unit = timestamp_unit(t.precision)
+    ticks, rest = divmod(value.millis * 1_000_000 + value.nanos, _UNIT_NS[unit])
+    return None if rest or ticks not in _INT64 else pa.scalar(ticks, pa.int64()).cast(to_arrow(t))
+
+
+def _decimal_scalar(value: Any, t: DataType) -> pa.Scalar | None:
+    try:
+        exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)))
+    except InvalidOperation:
+        return None
+    if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
+        return None
+    return pa.scalar(exact, to_arrow(t))
