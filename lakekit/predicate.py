@@ -10,7 +10,7 @@ internal value of a column's type. Comparisons follow SQL: a null satisfies only
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, time, timezone
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ def restrict(predicate: Predicate, known: Callable[[Leaf], Predicate]) -> Predic
     return known(predicate)
 
 
-def literal(value: object, t: DataType) -> Any:  # noqa: PLR0911 - one return a family of types
+def literal(value: object, t: DataType) -> Any:
     """The internal value (see `codec.binary_row`) that equals `value` in a column of type `t`; None when no value of that type does.
 
     None means that only the column's own comparison can tell: the caller keeps the file.
@@ -178,7 +178,7 @@ def _instant(value: object, t: DataType) -> Instant | None:
     if isinstance(value, datetime):
         if (value.tzinfo is not None) != (t.root == "TIMESTAMP_LTZ"):
             return None
-        wall = value if value.tzinfo is None else value.astimezone(timezone.utc).replace(tzinfo=None)
+        wall = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
         since = wall - _EPOCH
         return Instant(since.days * _DAY_MS + since.seconds * 1000 + since.microseconds // 1000, since.microseconds % 1000 * 1000)
     if isinstance(value, date) and t.root == "TIMESTAMP":

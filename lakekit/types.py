@@ -177,7 +177,7 @@ class _Tokens:
         while at < len(stripped):
             found = _TOKEN.match(stripped, at)
             if found is None:
-                raise self.wrong(f"unexpected {stripped[at:at + 10]!r}")
+                raise self.wrong(f"unexpected {stripped[at : at + 10]!r}")
             self.parts.append(found.group(found.lastindex or 0))
             at = found.end()
         self.at = 0
@@ -469,7 +469,7 @@ def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
     return found if nullable else found.not_null()
 
 
-def _from_arrow(t: pa.DataType) -> DataType:  # noqa: PLR0911 - one return a family of Arrow types
+def _from_arrow(t: pa.DataType) -> DataType:
     checks = pa.types
     for root, arrow in _ARROW.items():
         if root not in ("CHAR", "BINARY", "BLOB") and t.equals(arrow):
