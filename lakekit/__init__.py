@@ -1,3 +1,113 @@
-"""Apache Paimon tables in Python, as Polars frames, without a JVM."""
+"""Apache Paimon tables in Python, as Polars frames, without a JVM.
+
+    import lakekit as lk
+
+    t = lk.open("warehouse/shop.db/orders")     # a path is a table
+    t.scan()                                    # a pl.LazyFrame of its newest snapshot
+    t.snapshots(); t.files(at=3)                # everything about it, as small frames
+    t.explain(pl.col("day") == "2024-03-31")    # what a query will not have to read
+
+Names are loaded when they are first used: `import lakekit` itself loads neither Polars nor pyarrow.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakekit import errors as errors
+    from lakekit.errors import (
+        AlreadyExists as AlreadyExists,
+        BranchAlreadyExists as BranchAlreadyExists,
+        BranchNotFound as BranchNotFound,
+        ColumnAlreadyExists as ColumnAlreadyExists,
+        ColumnNotFound as ColumnNotFound,
+        CommitStateUnknown as CommitStateUnknown,
+        Conflict as Conflict,
+        ConsumerAlreadyExists as ConsumerAlreadyExists,
+        ConsumerNotFound as ConsumerNotFound,
+        Corrupt as Corrupt,
+        DatabaseAlreadyExists as DatabaseAlreadyExists,
+        DatabaseNotFound as DatabaseNotFound,
+        ForkedProcess as ForkedProcess,
+        InvalidOption as InvalidOption,
+        LakekitError as LakekitError,
+        LimitExceeded as LimitExceeded,
+        LockLost as LockLost,
+        MergeConflict as MergeConflict,
+        NotFound as NotFound,
+        PartitionAlreadyExists as PartitionAlreadyExists,
+        PartitionNotFound as PartitionNotFound,
+        RetriesExhausted as RetriesExhausted,
+        SchemaChanged as SchemaChanged,
+        SchemaMismatch as SchemaMismatch,
+        SnapshotAlreadyExists as SnapshotAlreadyExists,
+        SnapshotNotFound as SnapshotNotFound,
+        StorageFailed as StorageFailed,
+        TableAlreadyExists as TableAlreadyExists,
+        TableNotFound as TableNotFound,
+        TagAlreadyExists as TagAlreadyExists,
+        TagNotFound as TagNotFound,
+        UncommittedRows as UncommittedRows,
+        Unsupported as Unsupported,
+        ValueOutOfRange as ValueOutOfRange,
+        ViewAlreadyExists as ViewAlreadyExists,
+        ViewNotFound as ViewNotFound,
+    )
+    from lakekit.system.itself import features as features, options as options, versions as versions
+    from lakekit.table import Table as Table
+    from lakekit.table.opening import open as open
+    from lakekit.types import DataType as DataType, Field as Field
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "lakekit.errors": """
+        AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
+        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LockLost
+        MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged SchemaMismatch SnapshotAlreadyExists
+        SnapshotNotFound StorageFailed TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
+        ViewAlreadyExists ViewNotFound
+    """,
+    "lakekit.system.itself": "features options versions",
+    "lakekit.table": "Table",
+    "lakekit.table.opening": "open",
+    "lakekit.types": "DataType Field",
+}
+"""Where each public name lives."""
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_SHADOWING = ("hex", "open")
+"""Public, but `from lakekit import *` must not replace built-ins."""
+
+__all__ = ["errors"]
+__all__ += [name for name in sorted(_HOME) if name not in _SHADOWING]
+
+
+class _Names(ModuleType):
+    """`lk.options()` is a function and `lakekit.options` a package: a public name does not give way to a module of the same name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("lakekit.errors")
+    if name not in _HOME:
+        message = f"module 'lakekit' has no attribute {name!r}"
+        raise AttributeError(message)
+    found = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_HOME, "__version__"})
+
+
+sys.modules[__name__].__class__ = _Names
