@@ -1,0 +1,447 @@
+"""The lists behind `features`: every format, type, engine, function, option, system table, procedure and scenario that Paimon's documents name.
+
+area | specified
+feature | read | write | words
+"""
+
+from __future__ import annotations
+
+TABLES = (
+    """
+    file | FORMAT 1-4, 6
+    file.schema | yes | yes | schema JSON, versions 1 to 3
+    file.snapshot | yes | yes | snapshot JSON, versions 1 to 3
+    file.hint | yes | yes | LATEST and EARLIEST, believed only with proof
+    file.manifest-list | yes | yes | manifest lists
+    file.manifest | yes | yes | manifests
+    file.index-manifest | yes | yes | index manifests
+    file.tag | yes | yes | tag files
+    file.branch | yes | not yet | branch directories
+    file.consumer | yes | yes | consumer files
+    file.changelog | yes | yes | changelogs that outlive their snapshots
+    file.statistics | yes | yes | table statistics
+    file.hash-index | yes | yes | hash index of dynamic buckets
+    file.deletion-vectors | yes | yes | deletion vector files
+    file.commit-message | yes | yes | commit messages as bytes
+    file.split | yes | yes | splits as bytes
+    file.partition-path | yes | yes | partition directories, special and null values too
+    manifest.format.avro | yes | yes | Avro manifests with zstd, null, deflate and snappy blocks
+    manifest.format.orc | yes | yes | ORC manifests, which engines up to 2.0 could write
+    manifest.format.parquet | yes | yes | Parquet manifests, which engines up to 2.0 could write
+    """,
+    """
+    row | FORMAT 5, 7.7
+    binary-row | yes | yes | BinaryRow, BinaryArray and BinaryMap: keys, partitions and statistics in manifests
+    statistics.dense | yes | yes | statistics of only the collected columns
+    statistics.truncated | yes | yes | bounds of strings cut at 16 characters
+    """,
+    """
+    data file | FORMAT 7
+    file.format.parquet | yes | not yet | Parquet data files
+    file.format.orc | yes | not yet | ORC data files
+    file.format.avro | yes | not yet | Avro data files
+    file.format.per-level | yes | not yet | another format for some levels
+    file.format.csv | refused | refused | CSV data files
+    file.format.json | refused | refused | JSON data files
+    file.format.text | refused | refused | text data files
+    file.format.row | refused | refused | the row-oriented format for random access
+    file.format.lance | refused | refused | Lance data files
+    file.format.vortex | refused | refused | Vortex data files
+    file.format.mosaic | refused | refused | Mosaic data files
+    file.format.blob | refused | refused | blob files
+    thin-mode | yes | not yet | key files without their key columns
+    external-path | yes | not yet | data files outside the table's directory
+    """,
+    """
+    type | FORMAT 2.2
+    type.boolean | yes | not yet | BOOLEAN
+    type.tinyint | yes | not yet | TINYINT
+    type.smallint | yes | not yet | SMALLINT
+    type.int | yes | not yet | INT
+    type.bigint | yes | not yet | BIGINT
+    type.float | yes | not yet | FLOAT
+    type.double | yes | not yet | DOUBLE
+    type.decimal | yes | not yet | DECIMAL of precision 1 to 38
+    type.char | yes | not yet | CHAR, not padded
+    type.varchar | yes | not yet | VARCHAR and STRING
+    type.binary | yes | not yet | BINARY
+    type.varbinary | yes | not yet | VARBINARY and BYTES
+    type.date | yes | not yet | DATE
+    type.time | yes | not yet | TIME
+    type.timestamp | yes | not yet | TIMESTAMP of precision 0 to 9
+    type.timestamp_ltz | yes | not yet | TIMESTAMP WITH LOCAL TIME ZONE of precision 0 to 9
+    type.array | yes | not yet | ARRAY
+    type.map | yes | not yet | MAP
+    type.multiset | yes | not yet | MULTISET
+    type.row | yes | not yet | ROW
+    type.variant | yes | not yet | VARIANT as its two binaries
+    type.variant.shredded | refused | refused | VARIANT stored in columns of its own
+    type.blob | refused | refused | BLOB columns
+    type.vector | refused | refused | VECTOR columns
+    type.geometry | refused | refused | GEOMETRY columns
+    type.geography | refused | refused | GEOGRAPHY columns
+    """,
+    """
+    table | ENGINE 1, 3, 6-8
+    table.append | yes | not yet | tables without a primary key
+    table.key | yes | not yet | tables with a primary key
+    partition | yes | not yet | partitioned tables
+    evolution | yes | not yet | columns added, dropped, renamed, reordered or widened, nested ones too
+    branch | yes | not yet | branches
+    fallback-branch | yes | not yet | partitions that are missing are read from another branch
+    tag | yes | not yet | tags
+    row-tracking | yes | not yet | append tables whose files carry row ids; their rows are read as usual
+    row-id | refused | refused | the columns _ROW_ID and _SEQUENCE_NUMBER of row tracking
+    data-evolution | refused | refused | files that hold some columns of other files' rows
+    chain-table | refused | refused | tables chained over snapshot and delta branches
+    format-table | not yet | not yet | directories of CSV, Parquet, ORC or JSON files under a table's name
+    object-table | not yet | not yet | listings of an object store under a table's name
+    materialized-table | not yet | not yet | tables that a query refreshes
+    lance-table | refused | refused | Lance tables
+    iceberg-table | refused | refused | Iceberg tables
+    """,
+    """
+    bucket | FORMAT 6, ENGINE 7
+    bucket.fixed | yes | not yet | a fixed number of buckets
+    bucket.dynamic | yes | not yet | buckets as keys need them, found through hash index files
+    bucket.cross-partition | yes | not yet | keys that move between partitions
+    bucket.postpone | yes | not yet | rows wait in bucket -2 until compaction gives them one; reads leave them out, as the reference does
+    bucket.unaware | yes | not yet | append tables without buckets
+    bucket-function.default | yes | not yet | Murmur hash of the bucket key
+    bucket-function.mod | yes | not yet | remainder of one integer column
+    bucket-function.hive | yes | not yet | Hive's hash
+    """,
+    """
+    merge engine | ENGINE 3
+    merge-engine.deduplicate | yes | not yet | the newest version of a key is its row
+    merge-engine.partial-update | yes | not yet | the newest known value of each column
+    merge-engine.aggregation | yes | not yet | a function a column
+    merge-engine.first-row | yes | not yet | the oldest version of a key is its row
+    sequence.field | yes | not yet | columns that say which version is newer
+    sequence-group | yes | not yet | groups of columns with a sequence of their own
+    ignore-delete | yes | not yet | deletes that are left out
+    rowkind.field | yes | not yet | a column that holds the row kind
+    """,
+    """
+    aggregate | ENGINE 3.4
+    aggregate.sum | yes | not yet | sum, with retraction
+    aggregate.product | yes | not yet | product, with retraction
+    aggregate.count | yes | not yet | count of engine 0.8
+    aggregate.max | yes | not yet | largest
+    aggregate.min | yes | not yet | smallest
+    aggregate.last_value | yes | not yet | newest value, null or not
+    aggregate.last_non_null_value | yes | not yet | newest value that is not null
+    aggregate.first_value | yes | not yet | oldest value, null or not
+    aggregate.first_non_null_value | yes | not yet | oldest value that is not null
+    aggregate.first_not_null_value | yes | not yet | the older name of first_non_null_value
+    aggregate.listagg | yes | not yet | texts joined by a delimiter
+    aggregate.bool_and | yes | not yet | whether all are true
+    aggregate.bool_or | yes | not yet | whether any is true
+    aggregate.collect | yes | not yet | elements of arrays, distinct or not, with retraction
+    aggregate.merge_map | yes | not yet | union of maps, with retraction
+    aggregate.merge_map_with_keytime | yes | not yet | union of maps whose values carry their time
+    aggregate.nested_update | yes | not yet | rows of an array replaced by key, with retraction
+    aggregate.nested_partial_update | yes | not yet | columns of rows of an array replaced by key
+    aggregate.rbm32 | yes | not yet | union of 32-bit roaring bitmaps
+    aggregate.rbm64 | yes | not yet | union of 64-bit roaring bitmaps
+    aggregate.hll_sketch | yes | not yet | union of HyperLogLog sketches; needs the extra `sketches`
+    aggregate.theta_sketch | yes | not yet | union of theta sketches; needs the extra `sketches`
+    aggregate.primary-key | yes | not yet | the key's own columns
+    """,
+    """
+    changelog | ENGINE 4
+    changelog-producer.none | yes | not yet | no changelog
+    changelog-producer.input | yes | not yet | what was written is the changelog
+    changelog-producer.lookup | yes | not yet | a changelog from looking up older rows
+    changelog-producer.full-compaction | yes | not yet | a changelog from comparing full compactions
+    """,
+    """
+    index | FORMAT 8, 9, 10
+    deletion-vectors.32bit | yes | yes | 32-bit deletion vectors
+    deletion-vectors.64bit | yes | yes | 64-bit deletion vectors
+    file-index.bloom-filter | yes | yes | bloom filters in file indexes
+    file-index.bitmap | yes | yes | bitmaps in file indexes, versions 1 and 2
+    file-index.bsi | yes | yes | bit slices in file indexes
+    file-index.range-bitmap | yes | yes | range bitmaps in file indexes
+    file-index.embedded | yes | not yet | file indexes inside manifests
+    index.global | refused | refused | global indexes: btree, bitmap, multivalue, full text
+    index.vector | refused | refused | vector indexes
+    index.primary-key | refused | refused | sorted, vector and text indexes of key tables
+    """,
+    """
+    read | ENGINE 6
+    read.snapshot | yes | - | a snapshot by number
+    read.tag | yes | - | a snapshot by tag
+    read.time | yes | - | the snapshot of a time
+    read.watermark | yes | - | the snapshot of a watermark
+    scan.mode.default | yes | - | as the other options say
+    scan.mode.full | yes | - | the older name of latest-full
+    scan.mode.latest-full | yes | - | the newest snapshot
+    scan.mode.latest | yes | - | the newest snapshot, in batch
+    scan.mode.latest-delta | yes | - | what the newest snapshot added
+    scan.mode.compacted-full | yes | - | the newest compacted snapshot
+    scan.mode.from-timestamp | yes | - | the newest snapshot not after a time
+    scan.mode.from-snapshot | yes | - | a snapshot by number, tag, watermark or version
+    scan.mode.from-snapshot-full | yes | - | a snapshot by number
+    scan.mode.from-creation-timestamp | yes | - | files and snapshots since a time
+    scan.mode.from-file-creation-time | yes | - | files made since a time
+    scan.mode.incremental | yes | - | what changed between two snapshots
+    incremental-between.auto | yes | - | changelog where there is one, else delta
+    incremental-between.delta | yes | - | rows that were written
+    incremental-between.changelog | yes | - | rows of the changelog
+    incremental-between.diff | yes | - | two states compared
+    incremental.tags | yes | - | between two tags
+    incremental.times | yes | - | between two times
+    incremental.auto-tag | yes | - | since the automatic tag before
+    read.raw | yes | - | every stored version of every key
+    read.streaming | not yet | - | following a table as it grows
+    prune.partition | yes | - | files skipped by partition
+    prune.bucket | yes | - | files skipped by bucket
+    prune.key | yes | - | files skipped by key range
+    prune.value | yes | - | files skipped by statistics, where no older version of a key could come back
+    prune.file-index | yes | - | files and rows skipped by file index
+    """,
+    """
+    write | ENGINE 1, 2, 5, 8
+    write.append | - | not yet | appending rows
+    write.upsert | - | not yet | inserting, updating and deleting by key
+    write.overwrite | - | not yet | replacing a table or partitions
+    write.delete | - | not yet | DELETE, UPDATE and MERGE
+    write.commit | - | not yet | committing, exactly once
+    write.schema | - | not yet | creating and altering tables
+    compaction | yes | not yet | compaction; what another engine compacted is read
+    compaction.sort | yes | not yet | compaction that sorts by columns, Z order or Hilbert curve
+    expiration | yes | not yet | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
+    """,
+    """
+    catalog | ENGINE 9
+    catalog.filesystem | not yet | not yet | a folder of databases
+    catalog.jdbc | not yet | not yet | a catalog in SQLite, PostgreSQL or MySQL
+    catalog.hive | not yet | not yet | a Hive metastore
+    catalog.rest | refused | refused | the REST catalog
+    """,
+    """
+    system table | ENGINE 10
+    system.snapshots | yes | - | one row a snapshot
+    system.schemas | yes | - | one row a schema
+    system.options | yes | - | the newest schema's options
+    system.audit_log | yes | - | rows with their kind
+    system.binlog | yes | - | rows with their kind, before and after together
+    system.ro | yes | - | only what is fully compacted
+    system.files | yes | - | one row a data file
+    system.file_key_ranges | yes | - | one row a data file, with its keys
+    system.file_indexes | yes | - | one row an index in a file index
+    system.manifests | yes | - | one row a manifest
+    system.tags | yes | - | one row a tag
+    system.branches | yes | - | one row a branch
+    system.consumers | yes | - | one row a consumer
+    system.aggregation_fields | yes | - | one row a column, with its function
+    system.partitions | yes | - | one row a partition
+    system.buckets | yes | - | one row a bucket
+    system.statistics | yes | - | the table's statistics
+    system.table_indexes | yes | - | one row an index file
+    system.row_tracking | refused | - | rows with their row ids
+    sys.tables | not yet | - | one row a table of the catalog
+    sys.partitions | not yet | - | one row a partition of the catalog
+    sys.all_table_options | not yet | - | one row an option of each table
+    sys.catalog_options | not yet | - | the catalog's own options
+    """,
+    """
+    procedure | ENGINE 11
+    procedure.compact | - | not yet | compact a table
+    procedure.compact_database | - | not yet | compact many tables
+    procedure.compact_manifest | - | not yet | compact manifests
+    procedure.expire_snapshots | - | not yet | remove old snapshots
+    procedure.expire_changelogs | - | not yet | remove old changelogs
+    procedure.expire_partitions | - | not yet | remove old partitions
+    procedure.create_tag | - | not yet | name a snapshot
+    procedure.create_tag_from_timestamp | - | not yet | name the snapshot of a time
+    procedure.create_tag_from_watermark | - | not yet | name the snapshot of a watermark
+    procedure.replace_tag | - | not yet | move a tag
+    procedure.rename_tag | - | not yet | rename a tag
+    procedure.delete_tag | - | not yet | delete tags
+    procedure.expire_tags | - | not yet | remove tags that are over
+    procedure.trigger_tag_automatic_creation | - | not yet | make the automatic tags that are due
+    procedure.rollback | - | not yet | go back to a snapshot or tag
+    procedure.rollback_to | - | not yet | go back to a snapshot or tag
+    procedure.rollback_to_timestamp | - | not yet | go back to a time
+    procedure.rollback_to_watermark | - | not yet | go back to a watermark
+    procedure.rollback_to_as_latest | - | refused | commit an old state anew
+    procedure.create_branch | - | not yet | make a branch
+    procedure.delete_branch | - | not yet | delete branches
+    procedure.rename_branch | - | not yet | rename a branch
+    procedure.fast_forward | - | not yet | let main follow a branch
+    procedure.merge_branch | - | refused | merge a branch
+    procedure.reset_consumer | - | not yet | set or delete a consumer's place
+    procedure.clear_consumers | - | not yet | delete consumers
+    procedure.mark_partition_done | - | not yet | say that partitions are complete
+    procedure.remove_orphan_files | - | not yet | delete files that nothing refers to
+    procedure.remove_unexisting_files | - | refused | forget files that are lost
+    procedure.remove_unexisting_manifests | - | refused | forget manifests that are lost
+    procedure.purge_files | - | refused | delete everything but the schema
+    procedure.repair | - | not yet | register tables in a metastore
+    procedure.repair_earliest_snapshot | - | not yet | mend the EARLIEST hint
+    procedure.rescale | - | not yet | change the number of buckets
+    procedure.rewrite_file_index | - | not yet | make file indexes of existing files
+    procedure.create_global_index | - | refused | make a global index
+    procedure.drop_global_index | - | refused | drop a global index
+    procedure.migrate_table | - | not yet | take over a Hive table
+    procedure.migrate_database | - | refused | take over a Hive database
+    procedure.clone | - | not yet | copy a table
+    procedure.copy_files | - | refused | copy files of tables
+    procedure.copy | - | refused | copy tables
+    procedure.drop_partition | - | not yet | drop partitions
+    procedure.merge_into | - | not yet | merge a source into a table
+    procedure.alter_view_dialect | - | not yet | change a view's dialects
+    procedure.create_function | - | refused | functions of the REST catalog
+    procedure.alter_function | - | refused | functions of the REST catalog
+    procedure.drop_function | - | refused | functions of the REST catalog
+    procedure.alter_column_default_value | - | not yet | change a column's default
+    procedure.refresh_object_table | - | not yet | list the objects anew
+    procedure.query_service | - | refused | a lookup service
+    procedure.vector_search | refused | - | search of vectors
+    procedure.full_text_search | refused | - | search of texts
+    procedure.reassign_row_id | - | refused | give row ids anew
+    procedure.materialize_deletion_vectors | - | refused | rewrite files without their deleted rows
+    """,
+    """
+    scenario | ENGINE 14
+    scenario.1 | - | not yet | NOT NULL column with a default, insert NULL
+    scenario.2 | - | not yet | nullable column with a default, insert NULL
+    scenario.3 | - | not yet | ignore-delete at write
+    scenario.4 | - | not yet | one flush of insert, update, delete
+    scenario.5 | yes | not yet | sequence field: an older value arrives later
+    scenario.6 | - | not yet | the flush trace of universal compaction
+    scenario.7 | - | not yet | full compaction of disjoint large files moves them
+    scenario.8 | - | not yet | full compaction of nothing but a delete
+    scenario.9 | yes | not yet | partial-update: a lone delete, then more of the key
+    scenario.10 | yes | not yet | sequence group: a lone row without its sequence
+    scenario.11 | yes | not yet | aggregation: a delete comes first
+    scenario.12 | yes | not yet | first-row: a second insert
+    scenario.13 | yes | not yet | producer input: four kinds of one key in one flush
+    scenario.14 | yes | not yet | producer lookup: the same value again
+    scenario.15 | - | not yet | two committers, different partitions
+    scenario.16 | - | not yet | two compactions of the same files
+    scenario.17 | - | not yet | crash between two snapshots of one commit
+    scenario.18 | - | not yet | dynamic overwrite with no rows
+    scenario.19 | - | not yet | static overwrite with no rows
+    scenario.20 | - | not yet | expiry of a tagged snapshot
+    scenario.21 | - | not yet | expiry and a consumer
+    scenario.22 | yes | - | time travel by the tag of an expired snapshot
+    scenario.23 | yes | - | a time before the first snapshot
+    scenario.24 | yes | - | delta between snapshots over a compaction and an overwrite
+    scenario.25 | yes | - | value filters reach only files whose keys do not recur
+    scenario.26 | yes | - | filters on a column that old files lack
+    scenario.27 | yes | - | deletion vectors: an update before and after compaction
+    scenario.28 | - | not yet | dynamic buckets of two keys
+    scenario.29 | yes | not yet | a key that moved to another partition
+    scenario.30 | - | not yet | DELETE keeps rows whose condition is null
+    scenario.31 | - | not yet | MERGE with two matches of one row
+    scenario.32 | - | not yet | inserting after a change of bucket number
+    scenario.33 | yes | - | the files table of a partitioned table
+    scenario.34 | yes | - | the ro table before any full compaction
+    scenario.35 | - | not yet | a branch written and fast forwarded
+    scenario.36 | - | not yet | orphans right after a failed commit
+    """,
+)
+
+OPTIONS = {
+    ("yes", "-"): """
+        branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
+        incremental-between-timestamp incremental-to-auto-tag scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis
+        scan.ignore-corrupt-files scan.ignore-lost-files scan.mode scan.plan-sort-partition scan.snapshot-id scan.tag-name scan.timestamp
+        scan.timestamp-millis scan.version scan.watermark scan.bucket source.split.open-file-cost source.split.target-size
+        table-read.sequence-number.enabled
+    """,
+    ("yes", "not yet"): """
+        aggregation.remove-record-on-delete bucket bucket-function.type bucket-key changelog-file.format changelog-file.prefix changelog-producer
+        data-file.path-directory data-file.prefix data-file.thin-mode deletion-vectors.bitmap64 deletion-vectors.enabled deletion-vectors.merge-on-read
+        fields.F.aggregate-function fields.F.count-limit fields.F.distinct fields.F.ignore-retract fields.F.list-agg-delimiter fields.F.nested-key
+        fields.F.nested-key-null-strategy fields.F.nested-sequence-field fields.F.ts-field fields.G.sequence-group fields.default-aggregate-function
+        file-index.COL.OPTION file-index.TYPE.columns file-index.in-manifest-threshold file.compression file.compression.per.level file.format
+        file.format.per.level force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression manifest.format
+        merge-engine metadata.stats-dense-store metadata.stats-mode num-levels num-sorted-run.compaction-trigger partial-update.remove-record-on-delete
+        partial-update.remove-record-on-sequence-group partition partition.default-name partition.legacy-name path primary-key primary-key.nullable
+        row-tracking.enabled sequence.field sequence.field.sort-order sequence.snapshot-ordering type
+    """,
+    ("-", "not yet"): """
+        add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
+        changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields changelog.num-retained.max changelog.num-retained.min
+        changelog.time-retained clustering.columns clustering.incremental clustering.incremental.mode clustering.strategy commit.discard-duplicate-files
+        commit.force-compact commit.force-create-snapshot commit.max-retries commit.max-retry-wait commit.min-retry-wait
+        commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix compaction.delete-ratio-threshold compaction.file-num-limit
+        compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold compaction.max-size-amplification-percent
+        compaction.min.file-num compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour compaction.optimization-interval
+        compaction.size-ratio compaction.skip-expired-partitions compaction.small-file-ratio compaction.total-size-threshold consumer.changelog-only
+        consumer.expiration-time cross-partition-upsert.index-ttl data-file.external-paths data-file.external-paths.specific-fs
+        data-file.external-paths.strategy data-file.external-paths.weights delete.force-produce-changelog deletion-vector.index-file.target-size
+        deletion-vectors.modifiable disable-explicit-type-casting dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets
+        dynamic-bucket.max-buckets dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire file.block-size
+        file.compression.zstd-level file.suffix.include.compression ignore-update-before lookup-compact lookup-compact.max-interval lookup-wait
+        manifest.delete-file-drop-stats manifest.full-compaction-threshold-size manifest.merge-min-count manifest.target-file-size
+        metadata.stats-keep-first-n-columns metadata.stats-mode.per.level metastore.partitioned-table metastore.tag-to-partition
+        metastore.tag-to-partition.preview num-sorted-run.stop-trigger overwrite-upgrade parquet.enable.dictionary partition.end-input-to-done
+        partition.expiration-batch-size partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy
+        partition.expiration-time partition.mark-done-action partition.timestamp-format.strict partition.timestamp-formatter partition.timestamp-pattern
+        postpone.batch-write-fixed-bucket postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket
+        record-level.expire-time record-level.time-field rowkind.field sink.process-time-zone sink.watermark-time-zone
+        snapshot.clean-empty-directories snapshot.expire.limit snapshot.ignore-empty-commit snapshot.num-retained.max snapshot.num-retained.min
+        snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file tag.creation-delay
+        tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled
+        target-file-row-num target-file-size write-buffer-for-append write-buffer-size write-buffer-spillable write-max-writers-to-spill write-only
+        zorder.var-length-contribution
+    """,
+    ("not yet", "-"): """
+        consumer-id consumer.ignore-progress consumer.mode continuous.discovery-interval scan.bounded.watermark streaming-read-append-overwrite
+        streaming-read-overwrite streaming.read.snapshot.delay
+    """,
+    ("not yet", "not yet"): """
+        catalog-key field-delimiter format-table.enabled format-table.file.compression format-table.implementation
+        format-table.partition-path-only-value jdbc.password jdbc.user lock.enabled lock.type materialized-table metastore object-location uri warehouse
+    """,
+    ("-", "-"): """
+        async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval clustering.history-partition.idle-to-full-sort
+        clustering.history-partition.limit clustering.incremental.optimize-write commit.callback.PARAM commit.callbacks
+        cross-partition-upsert.bootstrap-parallelism file-operation.thread-num file-reader-async-threshold format-table.commit-hive-sync-url
+        format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size local-merge-buffer-size
+        local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size lookup.cache-rows
+        lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio
+        lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size lookup.merge-records-threshold lookup.remote-file.enabled
+        lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
+        manifest.merge-optimize.enabled page-size partition.idle-time-to-report-statistic partition.mark-done-action.custom.class
+        partition.mark-done-action.http.params partition.mark-done-action.http.url partition.sink-strategy
+        postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size
+        row-tracking.partition-group-on-commit scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task
+        scan.plan-auto-tag-for-read.time-retained scan.primary-branch snapshot.expire.execution-mode snapshot.watermark-idle-timeout
+        sort-compaction.local-sample.magnification sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold
+        spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.PARAM tag.callbacks visibility-callback.check-interval
+        visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size write.batch-memory write.batch-size
+        write.sequence-number-init-mode
+    """,
+    ("refused", "refused"): """
+        blob-as-descriptor blob-compaction.enabled blob-descriptor-field blob-descriptor.source-table blob-field blob-view-field
+        blob-view.resolve.enabled blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size
+        blob.target-file-size chain-table.chain-partition-keys chain-table.enabled chain-table.split.key-range-enabled
+        chain-table.streaming.merge-snapshot data-evolution.compaction.rewrite-row-ids data-evolution.enabled data-evolution.merge-into.file-pruning
+        data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
+        data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
+        full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
+        global-index.column-update-action global-index.enabled global-index.external-path global-index.row-count-per-shard global-index.search-mode
+        global-index.thread-num lookup.blob-as-descriptor pk-bitmap.index.columns pk-btree.index.columns pk-clustering-override
+        pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns postpone.merge-on-read query-auth.enabled
+        scalar-index.search-mode scan.fallback-delta-branch scan.fallback-snapshot-branch variant.inferShreddingSchema
+        variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode
+        variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth variant.shredding.maxSchemaWidth
+        variant.shredding.minFieldCardinalityRatio variant.shreddingSchema vector-field vector-index.search-mode vector-search.distribute.enabled
+        vector-search.lateral-join.batch-size vector.file.format vector.target-file-size
+    """,
+}
+"""Keys by (read, write). F, G, COL, TYPE, OPTION and PARAM stand for names of columns, groups of columns, index types and their options."""
+
+ALIASES = {
+    "type.integer": "type.int",
+    "type.time_without_time_zone": "type.time",
+    "type.timestamp_without_time_zone": "type.timestamp",
+    "type.timestamp_with_local_time_zone": "type.timestamp_ltz",
+}
+"""Names that the reference engine gives to the same thing."""
