@@ -1,0 +1,1 @@
+"""Facts about a table, as frozen values, and their encodings. Pure: nothing here opens a file."""

@@ -1,0 +1,74 @@
+"""One data file as a manifest describes it: made for files that are read, written or shown; plans keep whole columns of them (`model.entries`).
+
+Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COMPRESSION_EXTENSIONS = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd", "xz", "br", "lzo"})
+APPEND_SOURCE = 0
+COMPACT_SOURCE = 1
+EMPTY_ROW = bytes(12)
+"""The serialized row without columns: an arity of 0, and 8 bytes of header and null bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Smallest and greatest values and null counts of some columns, the values as serialized rows (FORMAT 5.6)."""
+
+    min_values: bytes = EMPTY_ROW
+    max_values: bytes = EMPTY_ROW
+    null_counts: tuple[int | None, ...] | None = ()
+
+
+NO_STATS = Stats()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One data file: its name, size, rows, key range, level and statistics.
+
+    `min_key` and `max_key` are serialized rows of the trimmed primary key. `value_stats_cols` names the columns that `value_stats` covers; None means
+    all columns of schema `schema_id`. `source` is 0 for a flush and 1 for a compaction. `external_path` is the whole path of a file outside the table.
+    """
+
+    name: str
+    size_bytes: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: Stats = NO_STATS
+    value_stats: Stats = NO_STATS
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    schema_id: int = 0
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time_ms: int | None = None
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    source: int | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+    @property
+    def format_name(self) -> str:
+        """The file format, from the name alone: `parquet`, `orc`, `avro`, …"""
+        return format_of(self.name)
+
+    @property
+    def index_file(self) -> str | None:
+        """The name of the file index beside the file, if it has one."""
+        return next((name for name in self.extra_files if name.endswith(".index")), None)
+
+
+def format_of(name: str) -> str:
+    """The format a data file's name says: what follows the last dot, or the part before it where that is a compression."""
+    rest, _, last = name.rpartition(".")
+    if last in COMPRESSION_EXTENSIONS and "." in rest:
+        last = rest.rpartition(".")[2]
+    return last.lower() if rest else ""

@@ -1,0 +1,210 @@
+"""Where every file of a table lives, as strings (FORMAT 1.2).
+
+    <root>/schema/schema-0                                 metadata of branch main
+    <root>/branch/branch-dev/schema/schema-0               metadata of branch dev
+    <root>/manifest/…  index/…  statistics/…               shared by all branches
+    <root>/[<directory>/]dt=2024-01-01/bucket-0/data-….parquet
+
+Names that come from metadata files are untrusted: `checked_name` lets through only a plain file name, so that no path leaves its directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakekit.errors import Corrupt
+
+MAIN = "main"
+POSTPONE_BUCKET = -2
+MAX_NAME_BYTES = 255
+_SHOWN = 80
+
+
+def checked_name(name: str, *, path: str | None = None, field: str = "file name") -> str:
+    """The name itself when it is one plain file name; else `Corrupt`: it is empty, too long, `.`, `..`, or holds a separator or a control character."""
+    if is_plain(name):
+        return name
+    shown = ascii(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
+    where = "" if path is None else f"{path}: "
+    raise Corrupt(f"{where}{field} {shown} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a text names one file in one directory and nothing else."""
+    if not name or name in {".", ".."} or "/" in name or "\\" in name:
+        return False
+    if name.isascii():
+        return len(name) <= MAX_NAME_BYTES and name.isprintable()
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        return False
+    return len(encoded) <= MAX_NAME_BYTES and not any(ord(c) < 32 or ord(c) == 127 for c in name)
+
+
+def join(*parts: str) -> str:
+    """Path parts with one slash between them, empty ones left out."""
+    first, *rest = (part for part in parts if part)
+    return "/".join([first.rstrip("/") or "", *(part.strip("/") for part in rest)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The paths of one table and branch.
+
+    `directory` is the option `data-file.path-directory`, `index_beside_data` the option `index-file-in-data-file-dir`, `external_roots` the option
+    `data-file.external-paths`: the only places outside the table where data files may lie.
+    """
+
+    root: str
+    branch: str = MAIN
+    directory: str = ""
+    index_beside_data: bool = False
+    external_roots: tuple[str, ...] = ()
+
+    # ---- of this branch
+
+    @property
+    def branch_root(self) -> str:
+        """Where this branch's metadata lives: the table itself for branch main."""
+        return self.root if self.branch == MAIN else self.branch_dir(self.branch)
+
+    @property
+    def schema_dir(self) -> str:
+        return join(self.branch_root, "schema")
+
+    @property
+    def snapshot_dir(self) -> str:
+        return join(self.branch_root, "snapshot")
+
+    @property
+    def changelog_dir(self) -> str:
+        return join(self.branch_root, "changelog")
+
+    @property
+    def tag_dir(self) -> str:
+        return join(self.branch_root, "tag")
+
+    @property
+    def consumer_dir(self) -> str:
+        return join(self.branch_root, "consumer")
+
+    def schema(self, schema_id: int) -> str:
+        """The schema file of that number."""
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        """The snapshot file of that number."""
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    @property
+    def latest_hint(self) -> str:
+        """The file that says which snapshot was the newest at some time."""
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        """The file that says which snapshot was the oldest at some time."""
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    def changelog(self, snapshot_id: int) -> str:
+        """The long-lived changelog of an expired snapshot."""
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
+    @property
+    def changelog_latest_hint(self) -> str:
+        return f"{self.changelog_dir}/LATEST"
+
+    @property
+    def changelog_earliest_hint(self) -> str:
+        return f"{self.changelog_dir}/EARLIEST"
+
+    def tag(self, name: str) -> str:
+        """The file of a tag."""
+        return f"{self.tag_dir}/tag-{checked_name(name, field='tag name')}"
+
+    def consumer(self, consumer_id: str) -> str:
+        """The file of a consumer."""
+        return f"{self.consumer_dir}/consumer-{checked_name(consumer_id, field='consumer id')}"
+
+    # ---- shared by all branches
+
+    @property
+    def branches_dir(self) -> str:
+        return join(self.root, "branch")
+
+    def branch_dir(self, name: str) -> str:
+        """The directory of a branch's metadata."""
+        return f"{self.branches_dir}/branch-{checked_name(name, field='branch name')}"
+
+    def on_branch(self, name: str) -> Layout:
+        """The same table seen from another branch."""
+        return Layout(
+            root=self.root,
+            branch=name or MAIN,
+            directory=self.directory,
+            index_beside_data=self.index_beside_data,
+            external_roots=self.external_roots,
+        )
+
+    @property
+    def manifest_dir(self) -> str:
+        return join(self.root, "manifest")
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.manifest_dir}/{checked_name(name, field='manifest name')}"
+
+    @property
+    def statistics_dir(self) -> str:
+        return join(self.root, "statistics")
+
+    def statistics(self, name: str) -> str:
+        """A statistics file."""
+        return f"{self.statistics_dir}/{checked_name(name, field='statistics')}"
+
+    @property
+    def index_dir(self) -> str:
+        return join(self.root, "index")
+
+    def index(self, name: str, *, partition_path: str = "", bucket: int = 0, external_path: str | None = None) -> str:
+        """An index file (hash index, deletion vectors): in `index/`, or in its bucket's directory where the table says so."""
+        checked_name(name, field="index file name")
+        if external_path is not None:
+            return self._external(external_path)
+        return f"{self.bucket_dir(partition_path, bucket)}/{name}" if self.index_beside_data else f"{self.index_dir}/{name}"
+
+    def bucket_dir(self, partition_path: str, bucket: int, *, directory: str | None = None) -> str:
+        """The directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
+        word = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        return join(self.root, self.directory if directory is None else directory, partition_path, word)
+
+    def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
+        """A data or changelog file; an external path is taken as it stands when it lies below one of `external_roots` (or the table)."""
+        checked_name(name, field="_FILE_NAME")
+        if external_path is not None:
+            return self._external(external_path)
+        return f"{self.bucket_dir(partition_path, bucket)}/{name}"
+
+    def extra_file(self, data_file_path: str, name: str) -> str:
+        """A file that lies beside a data file, as its file index does."""
+        return f"{data_file_path.rpartition('/')[0]}/{checked_name(name, field='_EXTRA_FILES')}"
+
+    def _external(self, path: str) -> str:
+        for root in (*self.external_roots, self.root):
+            below = _without_scheme(path).removeprefix(_without_scheme(root).rstrip("/") + "/")
+            if below != _without_scheme(path) and all(is_plain(part) for part in below.split("/")):
+                return path
+        allowed = ", ".join(self.external_roots) or "none"
+        raise Corrupt(
+            f"_EXTERNAL_PATH {ascii(path[:200])} lies below no root that data-file.external-paths names ({allowed})",
+            field="_EXTERNAL_PATH",
+        )
+
+
+def _without_scheme(path: str) -> str:
+    """A local path without `file:` and its slashes; other locations as they are."""
+    if not path.startswith("file:"):
+        return path
+    rest = path.removeprefix("file:")
+    return "/" + rest.lstrip("/")

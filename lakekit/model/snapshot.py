@@ -1,0 +1,110 @@
+"""The snapshot file `snapshot/snapshot-<id>`: one committed state of the table; also the file of a long-lived changelog.
+
+    {
+      "version" : 3,
+      "id" : 1,
+      "schemaId" : 0,
+      "baseManifestList" : "manifest-list-…-0",          every manifest of the snapshot before
+      "deltaManifestList" : "manifest-list-…-1",         what this commit added and deleted
+      "changelogManifestList" : "manifest-list-…-2",     its changelog files, if any
+      "indexManifest" : "index-manifest-…-0",            hash indexes and deletion vectors, if any
+      "commitUser" : "…", "commitIdentifier" : 9223372036854775807, "commitKind" : "APPEND",
+      "timeMillis" : 1795282714096,
+      "totalRecordCount" : 4, "deltaRecordCount" : 4, …
+    }
+
+Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as they were.
+Source: FORMAT.md 3.1, ENGINE_1.4.2.md B, `Snapshot`, `Changelog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakekit.errors import Unsupported
+from lakekit.model import json_facts
+from lakekit.model.json_facts import anything, count, member, small, text, text_map, whole
+from lakekit.model.layout import checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CURRENT_VERSION = 3
+COMMIT_KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
+BATCH_IDENTIFIER = 2**63 - 1
+"""The commit identifier of writers that do not count their commits."""
+NO_WATERMARK = -(2**63)
+"""What old writers put where there is no watermark."""
+
+
+def file_name(name: str, value: Any) -> str:
+    """A file name inside the directory that the member implies."""
+    return checked_name(text(name, value), field=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One committed state of a table. Counts are physical rows: several versions of a key count each."""
+
+    version: int = member("version", small, default=1)
+    uuid: str | None = member("uuid", text, default=None)
+    id: int = member("id", count)
+    schema_id: int = member("schemaId", count)
+    base_manifest_list: str = member("baseManifestList", file_name)
+    base_manifest_list_size: int | None = member("baseManifestListSize", count, default=None)
+    delta_manifest_list: str = member("deltaManifestList", file_name)
+    delta_manifest_list_size: int | None = member("deltaManifestListSize", count, default=None)
+    changelog_manifest_list: str | None = member("changelogManifestList", file_name, default=None)
+    changelog_manifest_list_size: int | None = member("changelogManifestListSize", count, default=None)
+    index_manifest: str | None = member("indexManifest", file_name, default=None)
+    commit_user: str = member("commitUser", text)
+    writer_version: str | None = member("writerVersion", text, default=None)
+    commit_identifier: int = member("commitIdentifier", whole)
+    commit_kind: str = member("commitKind", text)
+    time_millis: int = member("timeMillis", whole)
+    log_offsets: Mapping[str, int] | None = member("logOffsets", anything, default=None)
+    total_record_count: int | None = member("totalRecordCount", whole, default=None)
+    delta_record_count: int | None = member("deltaRecordCount", whole, default=None)
+    changelog_record_count: int | None = member("changelogRecordCount", whole, default=None)
+    watermark: int | None = member("watermark", whole, default=None)
+    statistics: str | None = member("statistics", file_name, default=None)
+    properties: Mapping[str, str] | None = member("properties", text_map, default=None)
+    next_row_id: int | None = member("nextRowId", whole, default=None)
+    operation: str | None = member("operation", text, default=None)
+    extra: Mapping[str, Any] = json_facts.extra_member()
+    nulls: tuple[str, ...] = json_facts.nulls_member()
+
+    @staticmethod
+    def from_json(data: bytes, path: str | None = None) -> Snapshot:
+        """The snapshot a file holds. Raises `Corrupt`, or `Unsupported` for a version or commit kind lakekit does not know."""
+        return from_members(json_facts.loads(data, path), path)
+
+    def to_json(self) -> bytes:
+        """The file's bytes, as the reference prints them."""
+        return json_facts.dumps(json_facts.encode(self))
+
+    @property
+    def watermark_or_none(self) -> int | None:
+        """The watermark; None also where an old writer meant none by the smallest number."""
+        return None if self.watermark == NO_WATERMARK else self.watermark
+
+    def without_extra(self) -> Snapshot:
+        """The same snapshot without members that lakekit does not know: what a new file carries."""
+        return replace(self, extra=json_facts.EMPTY, nulls=())
+
+
+def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:
+    """The snapshot that the members of a JSON object say; a tag's file goes through here too."""
+    found = json_facts.decode(Snapshot, members, path)
+    where = path or "the snapshot"
+    if not 1 <= found.version <= CURRENT_VERSION:
+        raise Unsupported(
+            f"{where} has version {found.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
+            feature=f"snapshot.version-{found.version}",
+            path=path,
+        )
+    if found.commit_kind not in COMMIT_KINDS:
+        kind = found.commit_kind[:40]
+        raise Unsupported(f"{where} is of commit kind {kind!r}; lakekit knows {', '.join(COMMIT_KINDS)}", feature=f"commit-kind.{kind}", path=path)
+    return found

@@ -1,0 +1,1 @@
+"""Options and features: what may be set, and what lakekit does. Values are read as attributes, never by string outside this package."""

@@ -1,0 +1,39 @@
+"""A mapping that never changes: what facts hold instead of a dict, so that they can be hashed, shared and pickled."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NoReturn, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Frozen(dict[K, V], Generic[K, V]):
+    """A dict whose changing methods refuse; equal to a dict of the same items."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        msg = "this mapping never changes; make a dict of it"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+EMPTY: Frozen[Any, Any] = Frozen()
+
+
+def freeze(value: Any) -> Any:
+    """The same JSON value with tuples for lists and `Frozen` for dicts."""
+    if isinstance(value, dict):
+        return Frozen({key: freeze(part) for key, part in value.items()})
+    if isinstance(value, list):
+        return tuple(freeze(part) for part in value)
+    return value

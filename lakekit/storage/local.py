@@ -1,0 +1,220 @@
+"""Files on the local disk, by the system's own calls.
+
+A file is claimed by `link(2)` from a synced temporary file beside it: the one call that is atomic, refuses to overwrite, and survives power loss once the
+directory is synced. Temporary files are called `.<name>.<uuid>.tmp`, which no reader takes for anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+import uuid
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
+from lakekit.storage.protocol import FileMissing, Stat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_CHUNK = 1 << 30
+
+
+def absolute(path: str) -> str:
+    """The same place whatever the working directory becomes; `~` is the home directory."""
+    try:
+        return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - text in, text out
+    except (OSError, ValueError) as wrong:
+        raise _failed(path, wrong) from wrong
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStorage:
+    """The local disk. All instances are the same."""
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        try:
+            handle = os.open(path, _READ)
+        except (OSError, ValueError) as wrong:
+            raise _failed(path, wrong) from wrong
+        try:
+            found = os.fstat(handle)
+            if not modes.S_ISREG(found.st_mode):
+                raise StorageFailed(f"{path} is no file", path=path)
+            wanted = max(0, found.st_size - offset) if length is None else max(0, min(length, found.st_size - offset))
+            return _read(handle, offset, wanted)
+        except OSError as wrong:
+            raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
+        finally:
+            os.close(handle)
+
+    def stat(self, path: str) -> Stat | None:
+        try:
+            found = os.stat(path)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as wrong:
+            raise _failed(path, wrong) from wrong
+        return _stat(path, found)
+
+    def size(self, path: str) -> int:
+        found = self.stat(path)
+        if found is None or found.is_dir:
+            raise FileMissing(f"{path} does not exist", path=path)
+        return found.size_bytes
+
+    def exists(self, path: str) -> bool:
+        return self.stat(path) is not None
+
+    def list(self, directory: str) -> list[Stat]:
+        found = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # gone since the listing began, or a link to nothing
+                        seen = entry.stat()
+                        if modes.S_ISDIR(seen.st_mode) and entry.is_symlink():
+                            continue  # a directory elsewhere is not part of this one
+                        found.append(_stat(f"{directory.rstrip('/')}/{entry.name}", seen))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, ValueError) as wrong:
+            raise _failed(directory, wrong) from wrong
+        return sorted(found, key=lambda one: one.path)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._temporary(path, data, sync=False) as temporary:
+            os.replace(temporary, path)  # noqa: PTH105
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        with self._temporary(path, data, sync=True) as temporary:
+            try:
+                os.link(temporary, path)  # noqa: PTH147 - no other call is atomic and refuses to overwrite
+            except OSError as wrong:
+                return self._settle(path, data, wrong)
+        try:
+            _sync_directory(path)
+        except OSError as wrong:
+            raise CommitStateUnknown(f"{path} was written, but its directory could not be synced: {wrong.strerror}. Look whether it is there") from wrong
+        return True
+
+    def _settle(self, path: str, data: bytes, why: OSError) -> bool:
+        """Whose file is there after `link` refused: ours (a repeated attempt), or somebody else's."""
+        if why.errno in _NO_LINKS:
+            raise Unsupported(
+                f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely there", feature="storage.hard-links"
+            ) from why
+        try:
+            return self.read(path) == data
+        except StorageFailed as unreadable:
+            raise CommitStateUnknown(f"{path} could not be created ({why.strerror}) and cannot be read. Look before trying again") from unreadable
+
+    @contextmanager
+    def open_write(self, path: str) -> Iterator[BinaryIO]:
+        temporary = _temporary_name(path)
+        try:
+            _make_directory(path)
+            with open(temporary, "xb") as file:  # noqa: PTH123
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)  # noqa: PTH105
+            _sync_directory(path)
+        except (OSError, ValueError) as wrong:
+            raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
+        finally:
+            with suppress(OSError, ValueError):
+                os.unlink(temporary)  # noqa: PTH108
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                os.unlink(path)  # noqa: PTH108
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ValueError) as wrong:
+                raise _failed(path, wrong) from wrong
+
+    def polars(self, path: str) -> str | None:
+        return path
+
+    @contextmanager
+    def _temporary(self, path: str, data: bytes, *, sync: bool) -> Iterator[str]:
+        """A file beside `path` with that content, gone when the block ends."""
+        temporary = _temporary_name(path)
+        try:
+            _make_directory(path)
+            with open(temporary, "xb") as file:  # noqa: PTH123
+                file.write(data)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            yield temporary
+        except (OSError, ValueError) as wrong:
+            raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
+        finally:
+            with suppress(OSError, ValueError):
+                os.unlink(temporary)  # noqa: PTH108
+
+
+def _read(handle: int, offset: int, wanted: int) -> bytes:
+    first = os.pread(handle, min(wanted, _CHUNK), offset)
+    if len(first) == wanted or not first:
+        return first
+    parts, have = [first], len(first)
+    while have < wanted:
+        part = os.pread(handle, min(wanted - have, _CHUNK), offset + have)
+        if not part:
+            break
+        parts.append(part)
+        have += len(part)
+    return b"".join(parts)
+
+
+def _stat(path: str, found: os.stat_result) -> Stat:
+    directory = modes.S_ISDIR(found.st_mode)
+    return Stat(
+        path=path,
+        size_bytes=0 if directory else found.st_size,
+        modified_ms=found.st_mtime_ns // 1_000_000,
+        is_dir=directory,
+        tag=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
+    )
+
+
+def _temporary_name(path: str) -> str:
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/.{name}.{uuid.uuid4()}.tmp"
+
+
+def _make_directory(path: str) -> None:
+    """The directory of a file, with those above it, each safe from power loss."""
+    parent = path.rpartition("/")[0]
+    missing = []
+    while parent and not os.path.isdir(parent):  # noqa: PTH112
+        missing.append(parent)
+        parent = parent.rpartition("/")[0]
+    for directory in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(directory)  # noqa: PTH102
+        _sync_directory(directory)
+
+
+def _sync_directory(path: str) -> None:
+    handle = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _failed(path: str, wrong: OSError | ValueError) -> StorageFailed:
+    if isinstance(wrong, (FileNotFoundError, NotADirectoryError)):
+        return FileMissing(f"{path} does not exist", path=path)
+    why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
+    return StorageFailed(f"{ascii(path) if isinstance(wrong, ValueError) else path}: {why}", path=path)
