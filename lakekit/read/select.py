@@ -1,0 +1,75 @@
+"""Which buckets can hold the keys a condition names: by the bucket function, or by the hash index of dynamic buckets.
+
+Only conditions that name every bucket-key column with `=` or `in` select buckets (ENGINE 6.4, `BucketSelectConverter`).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec.hashing import buckets, hash_columns
+from lakekit.predicate import Leaf, Predicate, conjuncts
+from lakekit.read.prune import as_scalar
+from lakekit.types import to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.types import Field
+
+MAX_COMBINATIONS = 1000
+"""More combinations of key values than this select nothing: testing them costs more than it saves."""
+
+
+def named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
+    """Every combination of key values that `predicate` allows, one array a key column; None when it does not name them all."""
+    choices: list[list[pa.Scalar]] = []
+    count = 1
+    for field in key:
+        found = _values(predicate, field)
+        if found is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
+            return None
+        count *= len(found)
+        if count > MAX_COMBINATIONS:
+            return None
+        choices.append(found)
+    if not key:
+        return None
+    combined = list(product(*choices))
+    return [pa.array([row[at].as_py() for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]  # scalar: literals of a filter
+
+
+def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
+    """The values one column may have: from its shortest `=` or `in`; None when there is none, or a literal has no such value."""
+    best: list[pa.Scalar] | None = None
+    for part in conjuncts(predicate):
+        if not isinstance(part, Leaf) or part.column != field.name or part.op not in ("=", "in"):
+            continue
+        scalars = [as_scalar(value, field.type) for value in part.literals]
+        known = [scalar for scalar in scalars if scalar is not None]
+        if len(known) == len(scalars) and (best is None or len(known) < len(best)):
+            best = known
+    return best
+
+
+def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], bucket: NDArray[np.int32], total: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Entries whose bucket the keys fall into, by each entry's own bucket count; entries without a fixed count stay."""
+    mask = np.ones(len(bucket), bool)
+    types = [field.type for field in fields]
+    for count in np.unique(total):
+        if count > 0:
+            chosen = buckets(function, keys, types, int(count))
+            mask &= (total != count) | np.isin(bucket, chosen)
+    return mask
+
+
+def hashed_buckets(keys: list[pa.Array], fields: Sequence[Field], indexes: Callable[[], dict[tuple[bytes, int], NDArray[np.int32]]]) -> set[tuple[bytes, int]]:
+    """The (partition, bucket) pairs whose hash index holds the hash of a key."""
+    wanted = hash_columns(keys, [field.type for field in fields])
+    return {place for place, hashes in indexes().items() if np.isin(wanted, hashes).any()}
