@@ -23,7 +23,7 @@ def features() -> pl.DataFrame:
 def versions() -> pl.DataFrame:
     """What lakekit runs on, one row a package: name, installed version (null: not installed) and what needs it."""
     rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed("lakekit"), "always")]
-    for requirement in metadata.requires("lakekit") or []:
+    for requirement in _requirements():
         name, _, condition = requirement.partition(";")
         package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()
         extra = condition.partition("extra ==")[2].strip().strip("'\"")
@@ -37,3 +37,10 @@ def _installed(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("lakekit") or []
+    except metadata.PackageNotFoundError:  # run from its sources, not installed
+        return []

@@ -1,0 +1,56 @@
+"""What every test may ask for, and the rule that a skip is a failure where everything was promised."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakekit.testing.fixtures import fixtures
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+REQUIRE_ALL = os.environ.get("LAKEKIT_REQUIRE_ALL", "") not in ("", "0")
+"""Set by `.ci/run`: every service was promised, so a test that skips for want of one fails."""
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def fixtures_path() -> Path:
+    """The directory of fixtures."""
+    return fixtures()
+
+
+@pytest.fixture(scope="session")
+def tables_path(fixtures_path: Path) -> Path:
+    """The directory of golden tables."""
+    return fixtures_path / "tables"
+
+
+def _refuse_skip(report: Any) -> None:
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where LAKEKIT_REQUIRE_ALL promises everything: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report

@@ -1,0 +1,26 @@
+"""Every room is small enough to read in one sitting."""
+
+from __future__ import annotations
+
+import pytest
+
+from spec_tests.house.source import functions, modules, name, tree
+
+ONE_TABLE_EACH = {"lakekit/options/table.py", "lakekit/lsm/aggregates.py", "lakekit/types.py"}
+"""One long table each: held by their longest function alone."""
+LINES, FUNCTION_LINES, POSITIONAL = 500, 60, 6
+
+
+@pytest.mark.parametrize("path", modules(), ids=name)
+def test_size(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= LINES or name(path) in ONE_TABLE_EACH, f"{lines} lines"
+    wrong = []
+    for function in functions(tree(path)):
+        length = (function.end_lineno or function.lineno) - function.lineno + 1
+        positional = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args) if argument.arg not in ("self", "cls")]
+        if length > FUNCTION_LINES:
+            wrong.append(f"{function.name}: {length} lines")
+        if len(positional) > POSITIONAL:
+            wrong.append(f"{function.name}: {len(positional)} positional parameters")
+    assert not wrong
