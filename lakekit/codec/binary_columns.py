@@ -1,0 +1,369 @@
+"""Binary rows a column at a time: the same bytes as `binary_row` draws, without a Python step per row.
+
+    10,000 statistics rows  ->  one Arrow array a column        decode_columns
+    1,000,000 key columns   ->  row bytes, or their words       encode_columns, pack
+
+Nested types (never in keys of statistics) go value by value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec import binary_value
+from lakekit.codec.binary_value import header_width, is_compact
+from lakekit.codec.internal import array_of, contiguous, values_of
+from lakekit.errors import Corrupt, LimitExceeded
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, timestamp_unit, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.types import DataType
+
+_SLOT_DTYPES = {
+    "TINYINT": "<i1",
+    "SMALLINT": "<i2",
+    "INT": "<i4",
+    "DATE": "<i4",
+    "TIME": "<i4",
+    "BIGINT": "<i8",
+    "FLOAT": "<f4",
+    "DOUBLE": "<f8",
+}
+_SUB_MILLI = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_INLINE_MASK = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
+_MAX_BYTES = 2**31 - 1
+
+
+def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The indices starts[0] … starts[0]+lengths[0]-1, starts[1] … in one array."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
+
+
+def words_at_any_byte(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A view where item i is the little endian u64 that starts at byte i."""
+    return np.ndarray((max(0, len(data) - 7),), np.dtype("<u8"), data.data, strides=(1,))
+
+
+def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """(starts, lengths, data) of a binary or string array with 32 bit offsets; a null has length 0."""
+    _, offset_buffer, data_buffer = column.buffers()
+    if len(column) == 0 or offset_buffer is None:
+        return np.zeros(len(column), np.int64), np.zeros(len(column), np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    lengths = np.diff(offsets)
+    if column.null_count:
+        lengths[nulls_of(column)] = 0
+    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return offsets[:-1], lengths, data
+
+
+def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column is null."""
+    if not column.null_count:
+        return np.zeros(len(column), np.bool_)
+    found: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _validity(ok: NDArray[np.bool_]) -> pa.Buffer | None:
+    return None if ok.all() else pa.py_buffer(np.packbits(ok, bitorder="little").tobytes())
+
+
+def fixed_array(values: NDArray[Any], ok: NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
+    """An Arrow array of fixed width over the bytes of `values`."""
+    return pa.Array.from_buffers(arrow, len(ok), [_validity(ok), pa.py_buffer(np.ascontiguousarray(values))])
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """Many rows in one buffer: where each begins, how long it is, how many fields it has."""
+
+    def __init__(self, rows: pa.BinaryArray, path: str | None) -> None:
+        self.path = path
+        starts, lengths, self.data = binary_buffers(rows)
+        self.count = len(rows)
+        self.words = words_at_any_byte(self.data)
+        self.there = ~nulls_of(rows)
+        self.left = int(lengths.sum())
+        self.check(self.there & (lengths < 12), "a row of less than 12 bytes", "arity")
+        heads = np.where(self.there, starts, 0)
+        some = bool(self.there.any())
+        self.arity = np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0) if some else heads
+        self.starts = heads + 4
+        self.lengths = np.where(self.there, lengths - 4, 0)
+        self.slots = self.starts + (self.arity.astype(np.int64) + 71) // 64 * 8
+        wrong = self.there & ((self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths))
+        self.check(wrong, "more fields than its bytes hold", "arity")
+
+    def check(self, wrong: NDArray[np.bool_], why: str, field: str) -> None:
+        """Raises `Corrupt` naming the first wrong row."""
+        if wrong.any():
+            where = "" if self.path is None else f"{self.path}: "
+            msg = f"{where}row {int(np.argmax(wrong))} of {self.count}, {field}: {why}"
+            raise Corrupt(msg, path=self.path, field=field)
+
+    def spend(self, length: int, field: str) -> None:
+        """Parts of a row never overlap, so all of them together are no longer than the rows."""
+        self.left -= length
+        if self.left < 0:
+            self.check(np.ones(1, np.bool_), "its parts overlap", field)
+
+
+def decode_columns(rows: pa.BinaryArray, types: Sequence[DataType], *, arity_exact: bool = False, path: str | None = None) -> list[pa.Array]:
+    """Rows *with* their arity, one array of `to_arrow(type)` a field.
+
+    A null row is null in every field, a field beyond a row's arity is null (with `arity_exact` such rows are `Corrupt`), a timestamp outside the
+    int64 of its unit is null. Raises `Corrupt`.
+    """
+    if isinstance(rows, pa.ChunkedArray):
+        rows = rows.combine_chunks()
+    if not rows.type.equals(pa.binary()):
+        rows = rows.cast(pa.binary())
+    found = _Rows(rows, path)
+    if arity_exact:
+        found.check(found.there & (found.arity != len(types)), f"{len(types)} fields wanted", "arity")
+    return [_decode_column(found, i, t) for i, t in enumerate(types)]
+
+
+def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
+    ok = rows.there & (rows.arity > i)
+    if not ok.any():
+        return pa.nulls(rows.count, to_arrow(t))
+    whole = bool(ok.all())
+    null_byte = rows.starts + ((i + 8) >> 3)
+    ok &= (rows.data[null_byte if whole else np.where(ok, null_byte, 0)] >> ((i + 8) & 7) & 1) == 0
+    at = rows.slots + 8 * i
+    slots = rows.words[at if whole else np.where(ok, at, 0)]
+    name = f"field {i}"
+    if t.root in _SLOT_DTYPES:
+        dtype = np.dtype(_SLOT_DTYPES[t.root])
+        return fixed_array(slots.view(dtype)[:: 8 // dtype.itemsize], ok, to_arrow(t))
+    if t.root == "BOOLEAN":
+        return pa.array((slots & 0xFF) != 0, mask=~ok)
+    if t.root in STRINGS or t.root in BINARIES:
+        return _decode_text(rows, slots, at, ok, t, name)
+    if t.root in TIMESTAMPS:
+        return _decode_timestamp(rows, slots, ok, t, name)
+    if t.root == "DECIMAL":
+        return _decode_decimal(rows, slots, ok, t, name)
+    rows.spend(int((slots[ok] & np.uint64(0xFFFFFFFF)).sum()), name)
+    return _decode_nested(rows, at, ok, t, name)
+
+
+def _part(rows: _Rows, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str) -> NDArray[np.int64]:
+    """Where each row's part starts in the data; checked where `ok`."""
+    begins = (slots >> np.uint64(32)).astype(np.int64)
+    rows.check(ok & (begins + lengths > rows.lengths), "a part outside the row", name)
+    return begins + rows.starts
+
+
+def _decode_text(rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+    inline = slots >> np.uint64(63) == 1
+    lengths = np.where(inline, slots >> np.uint64(56) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    lengths[~ok] = 0
+    rows.check(inline & (lengths > 7), "more than 7 bytes inside a slot", name)
+    begins = np.where(inline, at, _part(rows, slots, lengths, ok & ~inline, name))
+    rows.spend(int(lengths[~inline].sum()), name)
+    offsets = np.zeros(rows.count + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MAX_BYTES:
+        msg = f"{name}: {offsets[-1]} bytes of text in one column of metadata"
+        raise LimitExceeded(msg, path=rows.path, field=name)
+    body = rows.data[spans(begins, lengths)]
+    found = pa.Array.from_buffers(to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
+    if t.root in STRINGS:
+        try:
+            found.validate(full=True)
+        except pa.ArrowInvalid as error:
+            msg = f"{name}: text that is not UTF-8: {error}"
+            raise Corrupt(msg, path=rows.path, field=name) from None
+    return found
+
+
+def _decode_timestamp(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+    if is_compact(t):
+        return fixed_array(slots.view(np.int64), ok, to_arrow(t))
+    nanos = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    rows.check(ok & (nanos > 999_999), "more than 999999 nanoseconds within a millisecond", name)
+    begins = _part(rows, slots, np.full(rows.count, 8), ok, name)
+    rows.spend(8 * int(ok.sum()), name)
+    millis = rows.words[np.where(ok, begins, 0)].view(np.int64)
+    per = _SUB_MILLI[timestamp_unit(t.precision)]
+    rest = nanos * per // 1_000_000
+    (high, high_rest), (low, low_rest) = divmod(2**63 - 1, per), divmod(-(2**63), per)
+    ok = ok & ((millis < high) | ((millis == high) & (rest <= high_rest))) & ((millis > low) | ((millis == low) & (rest >= low_rest)))
+    return fixed_array(millis * per + rest, ok, to_arrow(t))
+
+
+def _decode_decimal(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+    if is_compact(t):
+        low = slots.view(np.int64)
+        return fixed_array(np.stack([low, low >> 63], axis=1), ok, to_arrow(t))
+    lengths = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    rows.check(ok & ((lengths < 1) | (lengths > 16)), "a decimal of no bytes or more than 16", name)
+    lengths = np.where(ok, lengths, 1)
+    begins = np.where(ok, _part(rows, slots, lengths, ok, name), 0)
+    rows.spend(int(lengths[ok].sum()), name)
+    back = np.arange(16)
+    bodies = rows.data[np.maximum((begins + lengths - 1)[:, None] - back, begins[:, None])]
+    sign = np.where(rows.data[begins] > 127, 255, 0).astype(np.uint8)
+    return fixed_array(np.where(back < lengths[:, None], bodies, sign[:, None]), ok, to_arrow(t))
+
+
+def _decode_nested(rows: _Rows, at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+    data, values = rows.data.tobytes(), [None] * rows.count
+    for i in np.flatnonzero(ok).tolist():  # scalar: nested columns carry no statistics and are no partition
+        start = int(rows.starts[i])
+        space = binary_value.Space(data, start, start + int(rows.lengths[i]), rows.path)
+        values[i] = binary_value.get(space, int(at[i]), t, name)
+    return array_of(values, t)
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class Packed(NamedTuple):
+    """Row bytes as words: row i is `words[offsets[i] / 8 : offsets[i + 1] / 8]`. `size` is the length of every row if they have one length."""
+
+    words: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    size: int | None
+
+
+class _Part(NamedTuple):
+    """A column's share of the variable part: row i takes `room[i]` bytes, of which `lengths[i]` come from `data[begins[i]:]`."""
+
+    room: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+
+def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Packed:
+    """The rows of some columns. Raises `ValueOutOfRange` for a column that does not fit its type, `LimitExceeded` past 2 GiB."""
+    arrays = [contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    count = len(arrays[0]) if arrays else 0
+    width = header_width(len(types))
+    heads = np.zeros((width // 8, count), np.uint64)
+    slots: list[NDArray[np.uint64]] = []
+    parts: list[tuple[_Part, NDArray[np.int64]]] = []
+    sizes = np.full(count, width + 8 * len(types), np.int64)
+    for i, (column, t) in enumerate(zip(arrays, types, strict=True)):
+        nulls = nulls_of(column)
+        if column.null_count:
+            heads[(i + 8) >> 6] |= nulls.astype(np.uint64) << np.uint64((i + 8) & 63)
+        slot, part = _encode_column(column, t, nulls)
+        if part is not None:
+            slot = np.where(part.room > 0, slot | (sizes.astype(np.uint64) << np.uint64(32)), slot)
+            parts.append((part, sizes))
+            sizes = sizes + part.room
+        slots.append(slot)
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    if count and offsets[-1] > _MAX_BYTES:
+        msg = f"{offsets[-1]} bytes of binary rows at once: give fewer rows at a time"
+        raise LimitExceeded(msg, field="rows")
+    words = np.zeros(int(offsets[-1]) // 8, np.uint64)
+    size = int(sizes[0]) if count and (not parts or bool((sizes == sizes[0]).all())) else None
+    table = words.reshape(count, size // 8) if size is not None else None
+    for j, item in enumerate([*heads, *slots]):
+        if table is not None:
+            table[:, j] = item
+        else:
+            words[(offsets[:-1] >> 3) + j] = item
+    body = words.view(np.uint8)
+    for part, begins in parts:
+        body[spans(offsets[:-1] + begins, part.lengths)] = part.data[spans(part.begins, part.lengths)]
+    return Packed(words, offsets, size)
+
+
+def encode_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> pa.BinaryArray:
+    """Row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`. Errors as `pack`."""
+    packed = pack(columns, types)
+    offsets = pa.py_buffer(packed.offsets.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(packed.offsets) - 1, [None, offsets, pa.py_buffer(packed.words)])
+
+
+def fixed_values(column: pa.Array, dtype: str | np.dtype[Any], per: int = 1) -> NDArray[Any]:
+    """The values buffer of a fixed width column, nulls included as they lie."""
+    kind = np.dtype(dtype)
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.zeros(len(column) * per, kind)
+    return np.frombuffer(buffer, kind, len(column) * per, column.offset * kind.itemsize * per)
+
+
+def _encode_column(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+    if t.root in _SLOT_DTYPES:
+        dtype = np.dtype(_SLOT_DTYPES[t.root])
+        slot = fixed_values(column, f"<u{dtype.itemsize}").astype(np.uint64)
+    elif t.root == "BOOLEAN":
+        slot = column.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint64)
+    elif t.root in STRINGS or t.root in BINARIES:
+        return _encode_text(column)
+    elif t.root in TIMESTAMPS:
+        return _encode_timestamp(column, t, nulls)
+    elif t.root == "DECIMAL":
+        limbs = fixed_values(column, "<u8", 2).reshape(-1, 2)
+        if not is_compact(t):
+            return _encode_decimal(limbs, nulls)
+        slot = limbs[:, 0]
+    else:
+        return _encode_nested(column, t)
+    return (np.where(nulls, np.uint64(0), slot) if column.null_count else slot), None
+
+
+def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _Part | None]:
+    begins, lengths, data = binary_buffers(column)
+    short = lengths <= 7
+    short_lengths = np.where(short, lengths, 0)
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    slot = words_at_any_byte(padded)[np.where(short, begins, 0)] & _INLINE_MASK[short_lengths]
+    slot = np.where(short, slot | (short_lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56), lengths.astype(np.uint64))
+    if column.null_count:
+        slot[nulls_of(column)] = 0
+    if short.all():
+        return slot, None
+    kept = np.where(short, 0, lengths)
+    return slot, _Part((kept + 7) & ~7, kept, begins, data)
+
+
+def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+    counts = np.where(nulls, 0, fixed_values(column, "<i8"))
+    if is_compact(t):
+        return counts.view(np.uint64), None
+    per = _SUB_MILLI[timestamp_unit(t.precision)]
+    millis = counts // per
+    nanos = (counts - millis * per) * (1_000_000 // per)
+    eight = np.full(len(counts), 8)
+    return nanos.astype(np.uint64), _Part(eight, eight, np.arange(len(counts)) * 8, millis.view(np.uint8))
+
+
+def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+    big = np.where(nulls[:, None], 0, np.ascontiguousarray(limbs).view(np.uint8).reshape(-1, 16)[:, ::-1])
+    sign = np.where(big[:, :1] > 127, 255, 0)
+    needless = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 128)
+    lengths = 16 - np.logical_and.accumulate(needless, axis=1).sum(axis=1)
+    at = np.arange(16)
+    moved = np.take_along_axis(big, np.minimum(at + 16 - lengths[:, None], 15), axis=1)
+    body = np.where(at < lengths[:, None], moved, 0).astype(np.uint8)
+    room = np.full(len(lengths), 16)
+    return np.where(nulls, 0, lengths).astype(np.uint64), _Part(room, room, np.arange(len(lengths)) * 16, body.reshape(-1))
+
+
+def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _Part | None]:
+    bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values_of(column, t)]  # scalar: nested keys are rare
+    lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    ends = np.cumsum(lengths)
+    return lengths.astype(np.uint64), _Part((lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8))

@@ -1,0 +1,93 @@
+"""BinaryRow: how Paimon writes a row of values where it needs to be compared and hashed as bytes (partitions, keys, statistics, bucket keys).
+
+    [0]       row kind: 0 +I, 1 -U, 2 +U, 3 -D; always 0 in files
+    [1 …      null bits: field i is bit i + 8 of the row, least significant first
+    W …       a slot of 8 bytes a field, little endian;  W = (arity + 71) / 64 * 8
+    …         variable part: each item padded with zeros to 8 bytes, in field order
+
+    (7, "hello world")   0000000000000000 0700000000000000 0b00000018000000 68656c6c6f20776f 726c640000000000
+                         kind, nulls      7                11 bytes at 24   text, zeros
+
+With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7 bytes stands in its slot, and null
+decimals above 18 digits and null timestamps above 3 digits still reserve their place (not in arrays). Sources: FORMAT.md 5; `BinaryRow`,
+`BinaryRowWriter`, `SerializationUtils`. Values are those of `codec.internal`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec import binary_value
+from lakekit.codec.binary_columns import decode_columns, encode_columns
+from lakekit.codec.binary_value import Space
+from lakekit.codec.cursor import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.types import DataType
+
+EMPTY = bytes(8)
+"""The row without fields."""
+EMPTY_WITH_ARITY = bytes(12)
+
+
+def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
+    """Row bytes, without arity, of kind +I. Raises `ValueOutOfRange` for a value that is not of its type."""
+    return binary_value.encode_row(values, types)
+
+
+def decode(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> tuple[Any, ...]:
+    """The values of row bytes without arity. Raises `Corrupt`."""
+    return binary_value.decode_row(Space(data, 0, len(data), path), types)
+
+
+def with_arity(row: bytes, arity: int) -> bytes:
+    """Row bytes as manifests hold them."""
+    return arity.to_bytes(4, "big") + row
+
+
+def strip_arity(data: bytes, *, path: str | None = None) -> tuple[int, bytes]:
+    """(arity, row bytes) of what a manifest holds. Raises `Corrupt` where the row is shorter than its slots."""
+    cursor = Cursor(data, path=path)
+    arity = cursor.i32be("arity")
+    least = binary_value.header_width(arity) + 8 * arity
+    if arity < 0 or cursor.left < least:
+        raise cursor.wrong(f"{arity} fields in {cursor.left} bytes", "arity", at=0)
+    return arity, data[4:]
+
+
+def encode_array(values: Sequence[Any], element: DataType) -> bytes:
+    """A bare BinaryArray of elements of that type."""
+    return binary_value.encode_array(values, element)
+
+
+def decode_array(data: bytes, element: DataType, *, path: str | None = None) -> list[Any]:
+    """The elements of a bare BinaryArray. Raises `Corrupt`."""
+    return binary_value.decode_array(Space(data, 0, len(data), path), element)
+
+
+def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
+    """A bare BinaryMap of type MAP or MULTISET, in the order given."""
+    return binary_value.encode_map(items, t)
+
+
+def decode_map(data: bytes, t: DataType, *, path: str | None = None) -> list[tuple[Any, Any]]:
+    """The entries of a bare BinaryMap. Raises `Corrupt`."""
+    return binary_value.decode_map(Space(data, 0, len(data), path), t)
+
+
+__all__ = [
+    "EMPTY",
+    "EMPTY_WITH_ARITY",
+    "decode",
+    "decode_array",
+    "decode_columns",
+    "decode_map",
+    "encode",
+    "encode_array",
+    "encode_columns",
+    "encode_map",
+    "strip_arity",
+    "with_arity",
+]

@@ -1,0 +1,318 @@
+"""One value of a binary row: slots, arrays, maps and nested rows, both ways. `binary_row` draws the row and is the module to call.
+
+    array      i32 LE n | null bits, (n + 31) / 32 * 4 bytes | n elements of 1, 2, 4 or 8 bytes | zeros to 8 | variable part
+    map        i32 LE byte length of the keys | keys as an array | values as an array
+    variant    i32 LE length | value | metadata
+    slot       the value itself; or (offset << 32) | length of a part further on; or up to 7 bytes of text, zeros, 0x80 | length
+
+Offsets count from the start of the row or array they stand in. Parts of one row or array never overlap: a decoder that allowed it could be made to
+build exponentially more than it was given. Sources: FORMAT.md 5.2-5.5; `BinaryArray`, `BinaryMap`, `AbstractBinaryWriter`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec.internal import scaled, unscaled
+from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
+from lakekit.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, Instant, part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIXED: dict[str, struct.Struct] = {
+    "BOOLEAN": struct.Struct("<?"),
+    "TINYINT": struct.Struct("<b"),
+    "SMALLINT": struct.Struct("<h"),
+    "INT": struct.Struct("<i"),
+    "DATE": struct.Struct("<i"),
+    "TIME": struct.Struct("<i"),
+    "FLOAT": struct.Struct("<f"),
+    "BIGINT": struct.Struct("<q"),
+    "DOUBLE": struct.Struct("<d"),
+}
+_I32, _U64, _I64 = struct.Struct("<i"), struct.Struct("<Q"), struct.Struct("<q")
+_INT_TYPE = DataType(root="INT")
+_NAN = {"FLOAT": bytes.fromhex("0000c07f"), "DOUBLE": bytes.fromhex("000000000000f87f")}
+
+
+def pad8(n: int) -> int:
+    """`n` rounded up to a multiple of 8."""
+    return (n + 7) & ~7
+
+
+def header_width(arity: int) -> int:
+    """Bytes of row kind and null bits: 8 for up to 56 fields, 16 for up to 120 and so on."""
+    return (arity + 71) // 64 * 8
+
+
+def is_compact(t: DataType) -> bool:
+    """Whether a DECIMAL or timestamp fits its slot."""
+    if t.root == "DECIMAL":
+        return (t.precision or 10) <= 18
+    return (6 if t.precision is None else t.precision) <= 3
+
+
+def reserved(t: DataType) -> int:
+    """Bytes that a field of this type takes in the variable part of a row whether or not it is null (FORMAT 5.3)."""
+    if t.root == "DECIMAL" and not is_compact(t):
+        return 16
+    return 8 if t.root in TIMESTAMPS and not is_compact(t) else 0
+
+
+def element_width(t: DataType) -> int:
+    """Bytes of an array element."""
+    form = FIXED.get(t.root)
+    return form.size if form is not None else 8
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) -> bytes:
+    """Row bytes without arity."""
+    width = header_width(len(types))
+    out = bytearray(width + 8 * len(types))
+    out[0] = kind
+    for i, (value, t) in enumerate(zip(values, types, strict=True)):
+        at = width + 8 * i
+        if value is None:
+            out[(i + 8) >> 3] |= 1 << ((i + 8) & 7)
+            if hole := reserved(t):
+                _U64.pack_into(out, at, len(out) << 32)
+                out += bytes(hole)
+        else:
+            put(out, at, value, t)
+    return bytes(out)
+
+
+def put(out: bytearray, at: int, value: Any, t: DataType) -> None:
+    """Writes a value that is not null into the slot at `at`, and its part, if it has one, at the end of `out`."""
+    try:
+        _put(out, at, value, t)
+    except (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError) as error:
+        msg = f"{value!r:.100} is not a value of {t}: {error}"
+        raise ValueOutOfRange(msg) from None
+
+
+def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
+    form = FIXED.get(t.root)
+    if form is not None:
+        form.pack_into(out, at, value)
+    elif t.root in STRINGS or t.root in BINARIES:
+        body = value.encode() if t.root in STRINGS else bytes(value)
+        if len(body) <= 7:
+            out[at : at + len(body)] = body
+            out[at + 7] = 0x80 | len(body)
+        else:
+            _append(out, at, len(body), body)
+    elif t.root == "DECIMAL":
+        number = unscaled(value, t.scale or 0)
+        if is_compact(t):
+            _I64.pack_into(out, at, number)
+        else:
+            length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+            if length > 16:
+                msg = f"{value} needs more than 16 bytes"
+                raise ValueOutOfRange(msg)
+            _append(out, at, length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
+    elif t.root in TIMESTAMPS:
+        millis, nanos = value
+        if is_compact(t):
+            _I64.pack_into(out, at, millis)
+        else:
+            if not 0 <= nanos <= 999_999:
+                msg = f"{nanos} nanoseconds within a millisecond"
+                raise ValueOutOfRange(msg)
+            _append(out, at, nanos, _I64.pack(millis))
+    else:
+        body = encode_part(value, t)
+        _append(out, at, len(body), body)
+
+
+def _append(out: bytearray, at: int, low: int, body: bytes) -> None:
+    if len(out) >= 2**31 or low >= 2**31:
+        msg = "a binary row of 2 GiB or more"
+        raise ValueOutOfRange(msg)
+    _U64.pack_into(out, at, len(out) << 32 | low)
+    out += body
+    out += bytes(-len(body) % 8)
+
+
+def encode_part(value: Any, t: DataType) -> bytes:
+    """The bytes of a nested value, unpadded."""
+    match t.root:
+        case "ARRAY":
+            return encode_array(value, part(t.element))
+        case "MULTISET" | "MAP":
+            return encode_map(value, t)
+        case "ROW":
+            return encode_row(value, [f.type for f in t.fields])
+        case "VARIANT":
+            body, metadata = value
+            return _I32.pack(len(body)) + body + metadata
+    msg = f"type {t} has no binary form in lakekit"
+    raise Unsupported(msg, feature=f"type.{t.root.lower()}")
+
+
+def encode_array(values: Sequence[Any], element: DataType) -> bytes:
+    """A BinaryArray; FLOAT and DOUBLE elements get the canonical NaN, null elements reserve nothing."""
+    width, nulls = element_width(element), 4
+    start = 4 + (len(values) + 31) // 32 * 4
+    out = bytearray(pad8(start + width * len(values)))
+    _I32.pack_into(out, 0, len(values))
+    nan = _NAN.get(element.root)
+    for i, value in enumerate(values):
+        at = start + width * i
+        if value is None:
+            out[nulls + (i >> 3)] |= 1 << (i & 7)
+        elif nan is not None and value != value:  # noqa: PLR0124 - NaN
+            out[at : at + width] = nan
+        else:
+            put(out, at, value, element)
+    return bytes(out)
+
+
+def map_types(t: DataType) -> tuple[DataType, DataType]:
+    """Key and value types of a MAP; a MULTISET maps its elements to INT counts."""
+    return (part(t.element), _INT_TYPE) if t.root == "MULTISET" else (part(t.key), part(t.value))
+
+
+def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
+    """A BinaryMap, entries in the order given."""
+    key, value = map_types(t)
+    keys = encode_array([k for k, _ in items], key)
+    return _I32.pack(len(keys)) + keys + encode_array([v for _, v in items], value)
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class Space:
+    """The bytes of one row or array, `data[start:end]`, from which its parts are cut; together they may not be longer than it."""
+
+    __slots__ = ("data", "end", "left", "path", "start")
+
+    def __init__(self, data: bytes, start: int, end: int, path: str | None) -> None:
+        self.data, self.start, self.end, self.path = data, start, end, path
+        self.left = end - start
+
+    def wrong(self, why: str, field: str, at: int) -> Corrupt:
+        """The error for what stands at `at`."""
+        where = "" if self.path is None else f"{self.path}: "
+        return Corrupt(f"{where}{field} at offset {at}: {why}", path=self.path, offset=at, field=field)
+
+    def part(self, slot: int, length: int, field: str, at: int) -> int:
+        """Where the part of a slot begins in `data`, checked."""
+        begin = self.start + (slot >> 32)
+        if length < 0 or begin + length > self.end:
+            raise self.wrong(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
+        self.left -= length
+        if self.left < 0:
+            raise self.wrong("its parts overlap", field, at)
+        return begin
+
+
+def decode_row(space: Space, types: Sequence[DataType]) -> tuple[Any, ...]:
+    """The values of a row that fills its space."""
+    data, start, width = space.data, space.start, header_width(len(types))
+    if space.end - start < width + 8 * len(types):
+        raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
+    return tuple(
+        None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types)
+    )
+
+
+def get(space: Space, at: int, t: DataType, field: str) -> Any:
+    """The value of the slot at `at`, which is not null."""
+    form = FIXED.get(t.root)
+    if form is not None:
+        return form.unpack_from(space.data, at)[0]
+    slot = _U64.unpack_from(space.data, at)[0]
+    if t.root in STRINGS or t.root in BINARIES:
+        body = _text(space, slot, at, field)
+        if t.root in BINARIES:
+            return body
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            raise space.wrong(f"{body[:40]!r} is not UTF-8", field, at) from None
+    if t.root == "DECIMAL":
+        if is_compact(t):
+            return scaled(_I64.unpack_from(space.data, at)[0], t.scale or 0)
+        length = slot & 0xFFFFFFFF
+        if not 1 <= length <= 16:
+            raise space.wrong(f"a decimal of {length} bytes", field, at)
+        begin = space.part(slot, length, field, at)
+        return scaled(int.from_bytes(space.data[begin : begin + length], "big", signed=True), t.scale or 0)
+    if t.root in TIMESTAMPS:
+        if is_compact(t):
+            return Instant(_I64.unpack_from(space.data, at)[0], 0)
+        nanos = slot & 0xFFFFFFFF
+        if nanos > 999_999:
+            raise space.wrong(f"{nanos} nanoseconds within a millisecond", field, at)
+        return Instant(_I64.unpack_from(space.data, space.part(slot, 8, field, at))[0], nanos)
+    if t.root in NESTED or t.root == "VARIANT":
+        length = slot & 0xFFFFFFFF
+        begin = space.part(slot, length, field, at)
+        return _decode_part(Space(space.data, begin, begin + length, space.path), t)
+    msg = f"type {t} has no binary form in lakekit"
+    raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
+
+
+def _text(space: Space, slot: int, at: int, field: str) -> bytes:
+    if slot >> 63:
+        length = slot >> 56 & 0x7F
+        if length > 7:
+            raise space.wrong(f"{length} bytes inside a slot of 7", field, at)
+        return space.data[at : at + length]
+    length = slot & 0xFFFFFFFF
+    begin = space.part(slot, length, field, at)
+    return space.data[begin : begin + length]
+
+
+def _decode_part(space: Space, t: DataType) -> Any:
+    match t.root:
+        case "ARRAY":
+            return decode_array(space, part(t.element))
+        case "MULTISET" | "MAP":
+            return decode_map(space, t)
+        case "ROW":
+            return decode_row(space, [f.type for f in t.fields])
+    data, start, end = space.data, space.start, space.end
+    length = _I32.unpack_from(data, start)[0] if end - start >= 4 else -1
+    if not 0 <= length <= end - start - 4:
+        raise space.wrong(f"a value of {length} bytes in {end - start}", "variant", start)
+    return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
+
+
+def decode_array(space: Space, element: DataType) -> list[Any]:
+    """The elements of a BinaryArray that fills its space."""
+    data, start, size, width = space.data, space.start, space.end - space.start, element_width(element)
+    count = _I32.unpack_from(data, start)[0] if size >= 4 else -1
+    first = start + 4 + (count + 31) // 32 * 4
+    if count < 0 or first + count * width > space.end:
+        raise space.wrong(f"{count} elements of {width} bytes in {size} bytes", "array", start)
+    form = FIXED.get(element.root)
+    if form is not None and not any(data[start + 4 : first]):
+        return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
+    return [
+        None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}")
+        for i in range(count)
+    ]
+
+
+def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
+    """The entries of a BinaryMap that fills its space."""
+    data, start, size = space.data, space.start, space.end - space.start
+    length = _I32.unpack_from(data, start)[0] if size >= 4 else -1
+    if not 0 <= length <= size - 4:
+        raise space.wrong(f"keys of {length} bytes in {size}", "map", start)
+    key, value = map_types(t)
+    keys = decode_array(Space(data, start + 4, start + 4 + length, space.path), key)
+    values = decode_array(Space(data, start + 4 + length, space.end, space.path), value)
+    if len(keys) != len(values):
+        raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
+    return list(zip(keys, values, strict=True))
+

@@ -1,0 +1,169 @@
+"""A place in some bytes. Every read is named, so an error says which field broke at which offset, and a hex view knows what each byte means.
+
+    cursor = Cursor(data, path="index/index-1-0")
+    length = cursor.i32be("length")
+    body = cursor.raw(length, "data")
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from lakekit.errors import Corrupt
+
+_I16BE, _I32BE, _I32LE = struct.Struct(">h"), struct.Struct(">i"), struct.Struct("<i")
+_I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struct.Struct("<H"), struct.Struct(">d")
+
+
+class Mark(NamedTuple):
+    """One value that was read: where its bytes are, what the decoder called it, what it was."""
+
+    offset: int
+    length: int
+    field: str
+    value: object
+
+
+class Cursor:
+    """Reads `data[at:end]` from front to back. Any read past `end` raises `Corrupt`; `marks` collects what was read if asked for."""
+
+    __slots__ = ("at", "data", "end", "marks", "path")
+
+    def __init__(self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool = False) -> None:
+        self.data = data
+        self.path = path
+        self.at = at
+        self.end = len(data) if end is None else end
+        self.marks: list[Mark] | None = [] if marks else None
+        if not 0 <= self.at <= self.end <= len(data):
+            raise self.wrong(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
+
+    @property
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self.at
+
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return self.end - self.at
+
+    def wrong(self, why: str, field: str, *, at: int | None = None) -> Corrupt:
+        """The error for what stands here (or at `at`), to be raised by the caller."""
+        offset = self.at if at is None else at
+        where = "" if self.path is None else f"{self.path}: "
+        return Corrupt(f"{where}{field} at offset {offset}: {why}", path=self.path, offset=offset, field=field)
+
+    def _take(self, length: int, field: str) -> int:
+        start = self.at
+        if length < 0:
+            raise self.wrong(f"a length of {length}", field)
+        if length > self.end - start:
+            raise self.wrong(f"{length} bytes wanted, {self.end - start} left", field)
+        self.at = start + length
+        return start
+
+    def _number(self, form: struct.Struct, field: str) -> int:
+        start = self._take(form.size, field)
+        value: int = form.unpack_from(self.data, start)[0]
+        if self.marks is not None:
+            self.marks.append(Mark(start, form.size, field, value))
+        return value
+
+    def u8(self, field: str) -> int:
+        """One unsigned byte."""
+        start = self._take(1, field)
+        value = self.data[start]
+        if self.marks is not None:
+            self.marks.append(Mark(start, 1, field, value))
+        return value
+
+    def i8(self, field: str) -> int:
+        """One signed byte."""
+        value = self.u8(field)
+        return value - 256 if value > 127 else value
+
+    def flag(self, field: str) -> bool:
+        """One byte that is 0 or 1."""
+        value = self.u8(field)
+        if value > 1:
+            raise self.wrong(f"0 or 1 wanted, {value} found", field, at=self.at - 1)
+        return value == 1
+
+    def u16le(self, field: str) -> int:
+        """Two bytes, unsigned, little endian."""
+        return self._number(_U16LE, field)
+
+    def i16be(self, field: str) -> int:
+        """Two bytes, big endian."""
+        return self._number(_I16BE, field)
+
+    def i32be(self, field: str) -> int:
+        """Four bytes, big endian."""
+        return self._number(_I32BE, field)
+
+    def i32le(self, field: str) -> int:
+        """Four bytes, little endian."""
+        return self._number(_I32LE, field)
+
+    def i64be(self, field: str) -> int:
+        """Eight bytes, big endian."""
+        return self._number(_I64BE, field)
+
+    def i64le(self, field: str) -> int:
+        """Eight bytes, little endian."""
+        return self._number(_I64LE, field)
+
+    def f64be(self, field: str) -> float:
+        """A double, big endian."""
+        start = self._take(8, field)
+        value: float = _F64BE.unpack_from(self.data, start)[0]
+        if self.marks is not None:
+            self.marks.append(Mark(start, 8, field, value))
+        return value
+
+    def raw(self, length: int, field: str) -> bytes:
+        """The next `length` bytes."""
+        start = self._take(length, field)
+        value = bytes(self.data[start : start + length])
+        if self.marks is not None:
+            self.marks.append(Mark(start, length, field, value))
+        return value
+
+    def count(self, field: str, *, each: int) -> int:
+        """A big endian i32 that announces so many items of at least `each` bytes, all of which must still fit."""
+        start = self.at
+        value = self.i32be(field)
+        if value < 0 or value * each > self.left:
+            raise self.wrong(f"{value} items of at least {each} bytes wanted, {self.left} bytes left", field, at=start)
+        return value
+
+    def jutf(self, field: str) -> str:
+        """J-UTF: i16 BE byte count, then Java's modified UTF-8 (NUL is `c0 80`, a supplementary character two surrogates of 3 bytes)."""
+        start = self.at
+        length = self.i16be(field) & 0xFFFF
+        body = self.raw(length, field)
+        try:
+            return body.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise self.wrong(f"not modified UTF-8: {error.reason}", field, at=start) from None
+
+    def finish(self, what: str) -> None:
+        """Raises `Corrupt` unless everything was read."""
+        if self.left:
+            raise self.wrong(f"{self.left} bytes after the end", what)
+
+
+def jutf(text: str) -> bytes:
+    """A string as Java writes it with `writeUTF` (see `Cursor.jutf`). At most 65535 bytes."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    if any(0xD8 <= unit <= 0xDF for unit in units[::2]):
+        body = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2)).encode("utf-8", "surrogatepass")
+    else:
+        body = text.encode()
+    body = body.replace(b"\0", b"\xc0\x80")
+    if len(body) > 0xFFFF:
+        msg = f"a text of {len(body)} bytes: Java's writeUTF holds 65535"
+        raise Corrupt(msg, field="utf")
+    return len(body).to_bytes(2, "big") + body

@@ -1,0 +1,368 @@
+"""The hash functions of the format, over one value and over columns: Murmur for buckets, xxHash64 and Wang's mix for bloom filters, Hive's for `hive` buckets.
+
+    row bytes  ->  i32   Murmur-like, seed 42, over the little endian u32 words of a binary row        FORMAT 5.7
+    i32, n     ->  bucket   default: abs(h % n), truncating;  mod: floor;  hive: (h & 0x7fffffff) % n   FORMAT 6.2
+    bytes      ->  u64   xxHash64 with seed 0;   i64 -> i64   Wang's 64 bit mix                         FORMAT 9.4
+
+All arithmetic wraps. Columns go 65,536 rows at a time, so that the work stays in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
+from lakekit.codec.internal import contiguous
+from lakekit.errors import Corrupt, InvalidOption, Unsupported
+from lakekit.types import BINARIES, STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.types import DataType
+
+_STEP = 65536
+_M32, _M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+_C1, _C2 = 0xCC9E2D51, 0x1B873593
+_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+# ---- Murmur -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def hash_bytes(row: bytes) -> int:
+    """`hashCode` of one binary row: a signed i32. Rows are whole words; anything else is `Corrupt`."""
+    if len(row) % 4:
+        msg = f"a row of {len(row)} bytes: rows are whole words of 4 bytes"
+        raise Corrupt(msg, field="row")
+    h = 42
+    for at in range(0, len(row), 4):
+        k = int.from_bytes(row[at : at + 4], "little") * _C1 & _M32
+        k = (k << 15 | k >> 17) * _C2 & _M32
+        h ^= k
+        h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & _M32
+    h ^= len(row)
+    h = (h ^ h >> 16) * 0x85EBCA6B & _M32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _M32
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _stir(h: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
+    """One Murmur step, in place: the words change `h`."""
+    k = words * np.uint32(_C1)
+    low = k >> np.uint32(17)
+    k <<= np.uint32(15)
+    k |= low
+    k *= np.uint32(_C2)
+    h ^= k
+    np.right_shift(h, np.uint32(19), out=low)
+    h <<= np.uint32(13)
+    h |= low
+    h *= np.uint32(5)
+    h += np.uint32(0xE6546B64)
+
+
+def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[np.int32]:
+    h ^= np.uint32(lengths) if isinstance(lengths, int) else lengths.astype(np.uint32)
+    h ^= h >> np.uint32(16)
+    h *= np.uint32(0x85EBCA6B)
+    h ^= h >> np.uint32(13)
+    h *= np.uint32(0xC2B2AE35)
+    h ^= h >> np.uint32(16)
+    return h.view(np.int32)
+
+
+def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Hashes of rows of one length: `table` is rows × words."""
+    found = np.empty(len(table), np.int32)
+    for start in range(0, len(table), _STEP):
+        piece = table[start : start + _STEP]
+        h = np.full(len(piece), 42, np.uint32)
+        for j in range(table.shape[1]):
+            _stir(h, piece[:, j])
+        found[start : start + _STEP] = _finish(h, 4 * table.shape[1])
+    return found
+
+
+def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Hashes of rows of many lengths, longest first, so that step j concerns a prefix."""
+    order = np.argsort(-counts, kind="stable")
+    starts, sorted_counts = starts[order], counts[order]
+    h = np.full(len(counts), 42, np.uint32)
+    longest = int(sorted_counts[0]) if len(counts) else 0
+    live = len(counts) - np.searchsorted(sorted_counts[::-1], np.arange(longest), side="right")
+    for j, n in enumerate(live.tolist()):
+        _stir(h[:n], words[starts[:n] + j])
+    found = np.empty(len(counts), np.int32)
+    found[order] = _finish(h, 4 * sorted_counts)
+    return found
+
+
+def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
+    """`hashCode` of each row (bytes without arity, no nulls)."""
+    starts, lengths, data = binary_buffers(rows)
+    if len(rows) == 0:
+        return np.zeros(0, np.int32)
+    if (lengths & 3).any():
+        msg = f"row {int(np.argmax(lengths & 3 != 0))} is no whole number of words"
+        raise Corrupt(msg, field="row")
+    if starts[0] & 3 or len(data) & 3:
+        data = data[int(starts[0]) : int(starts[-1] + lengths[-1])]
+        starts = starts - starts[0]
+    if (starts & 3).any():  # only where nulls hide bytes of odd length
+        msg = "rows that do not follow each other"
+        raise Corrupt(msg, field="row")
+    words = data.view(np.uint32)
+    if (lengths == lengths[0]).all():
+        first = int(starts[0]) >> 2
+        count = int(lengths[0]) >> 2
+        return _hash_table(words[first : first + count * len(rows)].reshape(len(rows), count))
+    return _hash_ragged(words, starts >> 2, lengths >> 2)
+
+
+def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> NDArray[np.int32]:
+    """`hashCode` of the binary rows that columns would make."""
+    arrays = [contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    count = len(arrays[0]) if arrays else 0
+    found = np.empty(count, np.int32)
+    for start in range(0, count, _STEP):
+        packed = pack([array.slice(start, _STEP) for array in arrays], types)
+        words = packed.words.view(np.uint32)
+        if packed.size is not None:
+            piece = _hash_table(words.reshape(-1, packed.size // 4))
+        else:
+            piece = _hash_ragged(words, packed.offsets[:-1] >> 2, np.diff(packed.offsets) >> 2)
+        found[start : start + _STEP] = piece
+    return found
+
+
+# ---- buckets ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
+    """The bucket of each row by `bucket-function.type` (default, mod, hive) over the bucket key columns."""
+    match function:
+        case "default":
+            return default_bucket(hash_columns(columns, types), n)
+        case "mod":
+            if len(columns) != 1 or types[0].root not in ("INT", "BIGINT"):
+                msg = f"bucket-function.type=mod takes one bucket key of type INT or BIGINT, found {', '.join(map(str, types))}"
+                raise InvalidOption(msg, key="bucket-function.type", value="mod")
+            return mod_bucket(contiguous(columns[0], types[0]), n)
+        case "hive":
+            return hive_bucket(columns, types, n)
+    msg = f"bucket-function.type={function} is unknown; there are default, mod and hive"
+    raise InvalidOption(msg, key="bucket-function.type", value=function)
+
+
+def default_bucket(hashes: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    """abs(h % n) with Java's truncating remainder."""
+    return np.abs(np.fmod(hashes, np.int32(n))).astype(np.int32)
+
+
+def mod_bucket(column: pa.Array, n: int) -> NDArray[np.int32]:
+    """The remainder of an INT or BIGINT column, 0 ≤ bucket < n; a null counts as 0."""
+    values = np.where(nulls_of(column), 0, fixed_values(column, np.dtype(column.type.to_pandas_dtype())))
+    return np.mod(values.astype(np.int64), n).astype(np.int32)
+
+
+def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
+    """(h & 0x7fffffff) % n with h = 31 h + Hive's hash of each column."""
+    h: NDArray[np.uint32] | None = None
+    for column, t in zip(columns, types, strict=True):
+        array = contiguous(column, t)
+        value = np.where(nulls_of(array), np.uint32(0), _hive_hash(array, t))
+        h = value if h is None else h * np.uint32(31) + value
+    if h is None:
+        return np.zeros(0, np.int32)
+    return ((h & np.uint32(0x7FFFFFFF)) % np.uint32(n)).astype(np.int32)
+
+
+def _fold(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    return (bits ^ bits >> np.uint64(32)).astype(np.uint32)
+
+
+def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
+    match t.root:
+        case "BOOLEAN":
+            return column.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint32)
+        case "TINYINT" | "SMALLINT" | "INT" | "DATE":
+            size = {"TINYINT": 1, "SMALLINT": 2}.get(t.root, 4)
+            return fixed_values(column, f"<i{size}").astype(np.int32).view(np.uint32)
+        case "BIGINT":
+            return _fold(fixed_values(column, "<u8"))
+        case "FLOAT":
+            return float_bits(fixed_values(column, "<f4"), zero=True)
+        case "DOUBLE":
+            return _fold(float_bits(fixed_values(column, "<f8"), zero=True))
+        case "DECIMAL":
+            return _hive_decimal(column, t.scale or 0)
+        case root if root in STRINGS or root in BINARIES:
+            return _hive_text(column)
+    msg = f"bucket-function.type=hive does not take {t}"
+    raise Unsupported(msg, feature="bucket-function.hive")
+
+
+def float_bits(values: NDArray[Any], *, zero: bool = False) -> NDArray[Any]:
+    """IEEE bits with the canonical NaN; with `zero`, -0.0 has the bits of 0.0."""
+    bits = values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64).copy()
+    bits[np.isnan(values)] = 0x7FC00000 if values.dtype.itemsize == 4 else 0x7FF8000000000000
+    if zero:
+        bits[values == 0] = 0
+    return bits
+
+
+def _hive_text(column: pa.Array) -> NDArray[np.uint32]:
+    starts, lengths, data = binary_buffers(column)
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    signed = data.view(np.int8).astype(np.int32).view(np.uint32)
+    h = np.zeros(len(starts), np.uint32)
+    longest = int(lengths[0]) if len(lengths) else 0
+    live = len(lengths) - np.searchsorted(lengths[::-1], np.arange(longest), side="right")
+    for j, n in enumerate(live.tolist()):
+        h[:n] *= np.uint32(31)
+        h[:n] += signed[starts[:n] + j]
+    found = np.empty(len(h), np.uint32)
+    found[order] = h
+    return found
+
+
+def _hive_decimal(column: pa.Array, scale: int) -> NDArray[np.uint32]:
+    """`BigDecimal.hashCode` of the value without trailing zeros."""
+    limbs = fixed_values(column, "<u8", 2).reshape(-1, 2).copy()
+    negative = limbs[:, 1] >> np.uint64(63) == 1
+    limbs[negative] = ~limbs[negative]
+    limbs[negative, 0] += np.uint64(1)
+    limbs[:, 1] += (negative & (limbs[:, 0] == 0)).astype(np.uint64)
+    digits = [(limbs[:, i // 2] >> np.uint64(32 * (i % 2))) & np.uint64(_M32) for i in (3, 2, 1, 0)]
+    scales = np.full(len(column), scale, np.int64)
+    for _ in range(scale):
+        rest = np.zeros(len(column), np.uint64)
+        tenth = []
+        for digit in digits:
+            tenth.append((rest << np.uint64(32) | digit) // np.uint64(10))
+            rest = (rest << np.uint64(32) | digit) % np.uint64(10)
+        even = (rest == 0) & (scales > 0)
+        if not even.any():
+            break
+        digits = [np.where(even, new, old) for new, old in zip(tenth, digits, strict=True)]
+        scales -= even
+    zero = np.logical_and.reduce([digit == 0 for digit in digits])
+    scales[zero] = 0
+    t = np.zeros(len(column), np.uint32)
+    for digit in digits:
+        t = t * np.uint32(31) + digit.astype(np.uint32)
+    t = np.where(negative, np.uint32(0) - t, t)
+    return t * np.uint32(31) + scales.astype(np.uint32)
+
+
+# ---- 64 bit -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Thomas Wang's mix of 64 bit integers (arithmetic right shifts)."""
+    k = ~values + (values << 21)
+    k ^= k >> 24
+    k = k + (k << 3) + (k << 8)
+    k ^= k >> 14
+    k = k + (k << 2) + (k << 4)
+    k ^= k >> 28
+    return k + (k << 31)
+
+
+def xx64(data: bytes) -> int:
+    """xxHash64 with seed 0, as an unsigned integer."""
+    at, length = 0, len(data)
+    if length >= 32:
+        lanes = [_P1 + _P2 & _M64, _P2, 0, -_P1 & _M64]
+        while at + 32 <= length:
+            lanes = [_round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")) for i, lane in enumerate(lanes)]
+            at += 32
+        h = sum(_turn(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _M64
+        for lane in lanes:
+            h = ((h ^ _round(0, lane)) * _P1 + _P4) & _M64
+    else:
+        h = _P5
+    h = h + length & _M64
+    while at + 8 <= length:
+        h = (_turn(h ^ _round(0, int.from_bytes(data[at : at + 8], "little")), 27) * _P1 + _P4) & _M64
+        at += 8
+    if at + 4 <= length:
+        h = (_turn(h ^ (int.from_bytes(data[at : at + 4], "little") * _P1 & _M64), 23) * _P2 + _P3) & _M64
+        at += 4
+    for byte in data[at:]:
+        h = _turn(h ^ (byte * _P5 & _M64), 11) * _P1 & _M64
+    h = (h ^ h >> 33) * _P2 & _M64
+    h = (h ^ h >> 29) * _P3 & _M64
+    return h ^ h >> 32
+
+
+def _turn(x: int, by: int) -> int:
+    return (x << by | x >> 64 - by) & _M64
+
+
+def _round(lane: int, word: int) -> int:
+    return _turn(lane + word * _P2 & _M64, 31) * _P1 & _M64
+
+
+def _turns(x: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+    return x << np.uint64(by) | x >> np.uint64(64 - by)
+
+
+def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return _turns(lanes + words * np.uint64(_P2), 31) * np.uint64(_P1)
+
+
+def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
+    """xxHash64 of each value of a string or binary array; of a null, that of no bytes."""
+    starts, lengths, data = binary_buffers(column)
+    found = np.empty(len(column), np.uint64)
+    words = words_at_any_byte(np.concatenate([data, np.zeros(8, np.uint8)]))
+    order = np.argsort(-(lengths >> 5), kind="stable") if len(lengths) and int(lengths.max()) >= 32 else np.arange(len(lengths))
+    for piece in range(0, len(order), _STEP):
+        rows = order[piece : piece + _STEP]
+        found[rows] = _xx64_rows(words, starts[rows], lengths[rows])
+    return found
+
+
+def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Rows in falling order of whole 32 byte stripes; `words[i]` is the u64 at byte i."""
+    h = np.full(len(at), _P5, np.uint64)
+    stripes = lengths >> 5
+    long = int(np.count_nonzero(stripes))
+    if long:
+        lanes = [np.full(long, seed, np.uint64) for seed in (_P1 + _P2 & _M64, _P2, 0, -_P1 & _M64)]
+        live = long - np.searchsorted(stripes[:long][::-1], np.arange(int(stripes[0])), side="right")
+        for j, n in enumerate(live.tolist()):
+            for i, lane in enumerate(lanes):
+                lane[:n] = _rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
+        mixed = _turns(lanes[0], 1) + _turns(lanes[1], 7) + _turns(lanes[2], 12) + _turns(lanes[3], 18)
+        for lane in lanes:
+            mixed = (mixed ^ _rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
+        h[:long] = mixed
+    h += lengths.astype(np.uint64)
+    at, left = at + 32 * stripes, lengths & 31
+    for j in range(3):
+        rows = np.flatnonzero(left >= 8 * (j + 1))
+        word = words[at[rows] + 8 * j]
+        h[rows] = _turns(h[rows] ^ _rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
+    at, left = at + (left & ~7), left & 7
+    rows = np.flatnonzero(left >= 4)
+    word = words[at[rows]] & np.uint64(_M32)
+    h[rows] = _turns(h[rows] ^ word * np.uint64(_P1), 23) * np.uint64(_P2) + np.uint64(_P3)
+    at, left = at + (left & 4), left & 3
+    for j in range(3):
+        rows = np.flatnonzero(left > j)
+        byte = words[at[rows] + j] & np.uint64(0xFF)
+        h[rows] = _turns(h[rows] ^ byte * np.uint64(_P5), 11) * np.uint64(_P1)
+    h = (h ^ h >> np.uint64(33)) * np.uint64(_P2)
+    h = (h ^ h >> np.uint64(29)) * np.uint64(_P3)
+    return h ^ h >> np.uint64(32)
