@@ -1,0 +1,85 @@
+"""Nothing is half claimed: one list of features, and what code, options, fixtures and refusals say agrees with it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from lakekit.errors import Unsupported
+from lakekit.options.features import FEATURES, STATES, Feature, find, refuse, unreadable
+from spec_tests.house.source import PACKAGE, modules, name, tree
+
+REFUSED_AREAS = {
+    "catalog.rest",
+    "data-evolution",
+    "file.format.blob",
+    "file.format.lance",
+    "file.format.mosaic",
+    "file.format.row",
+    "file.format.vortex",
+    "index.global",
+    "index.vector",
+    "row-id",
+    "type.geography",
+    "type.geometry",
+    "type.vector",
+}
+
+
+def test_the_list_is_well_formed():
+    assert all(feature.read in STATES and feature.write in STATES for feature in FEATURES.values())
+    assert all(key == feature.name for key, feature in FEATURES.items())
+    assert {key for key in REFUSED_AREAS if FEATURES[key].read != "refused"} == set()
+
+
+def test_code_refuses_by_names_of_the_list():
+    unknown = []
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            said = [word.value for word in node.keywords if word.arg == "feature"] if called != "refuse" else node.args[:1]
+            unknown += [f"{name(path)}:{node.lineno} {word.value}" for word in said if isinstance(word, ast.Constant) and word.value and not find(word.value)]
+    assert not unknown
+
+
+@pytest.mark.parametrize("area, folder", [("merge-engine.", "lsm/engines"), ("file.format.", "format"), ("file-index.", "index")])
+def test_parts_that_are_files_are_claimed_and_claims_are_files(area, folder):
+    named = {path.stem.replace("_", "-") for path in (PACKAGE / folder).glob("*.py")}
+    claimed = {key.removeprefix(area) for key, feature in FEATURES.items() if key.startswith(area) and feature.read == "yes"} - {"per-level", "embedded"}
+    assert claimed <= named
+
+
+def test_a_refusal_names_what_where_and_what_to_do():
+    error = refuse("data-evolution", "table shop.orders", path="schema-0")
+    assert isinstance(error, Unsupported)
+    assert (error.feature, error.path) == ("data-evolution", "schema-0")
+    assert str(error) == (
+        "table shop.orders uses data-evolution (files that hold some columns of other files' rows), which lakekit does not support. "
+        "Read it with the Java engine; lk.features() lists what lakekit reads"
+    )
+    assert "does not support yet. Wait" in str(refuse("catalog.jdbc", "x", instead="Wait"))
+
+
+@pytest.mark.parametrize(
+    "options, feature",
+    [
+        ({"data-evolution.enabled": "true"}, "option.data-evolution.enabled"),
+        ({"blob-field": "picture"}, "option.blob-field"),
+        ({"file.format": "Lance"}, "file.format.lance"),
+        ({"type": "FORMAT_TABLE"}, "format-table"),
+        ({"data-evolution.enabled": "false", "type": "table", "file.format": "orc"}, None),
+    ],
+)
+def test_options_that_refuse_a_table(options, feature):
+    error = unreadable(options, "t")
+    assert (error.feature if error else None) == feature
+
+
+def test_aliases_and_keys_are_found():
+    assert find("type.integer") == FEATURES["type.int"]
+    assert find("scan.snapshot-id") == FEATURES["option.scan.snapshot-id"]
+    assert find("no such thing") is None
+    assert isinstance(find("tag"), Feature)
