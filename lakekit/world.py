@@ -151,6 +151,5 @@ def refuse_fork() -> None:
     """Raises `ForkedProcess` in a child made by fork after lakekit was loaded: Polars' threads do not exist there and it would hang."""
     if os.getpid() != _Birth.process:
         raise ForkedProcess(
-            "this process was forked from one that had loaded lakekit; Polars hangs in forked children. "
-            'Start workers with multiprocessing.get_context("spawn")'
+            'this process was forked from one that had loaded lakekit; Polars hangs in forked children. Start workers with multiprocessing.get_context("spawn")'
         )

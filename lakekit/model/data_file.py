@@ -57,7 +57,7 @@ class DataFile:
 
     @property
     def format_name(self) -> str:
-        """The file format, from the name alone: `parquet`, `orc`, `avro`, …"""
+        """The file format, from the name alone: `parquet`, `orc`, `avro`."""
         return format_of(self.name)
 
     @property

@@ -205,7 +205,7 @@ def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) ->
             if value is not None:
                 values[part.name] = part.metadata["take"](name, value)
             elif part.default is MISSING:
-                raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)
+                raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)  # noqa: TRY301 - the path joins below
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
     names = {part.metadata["member"] for part in known}

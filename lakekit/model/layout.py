@@ -197,7 +197,7 @@ class Layout:
                 return path
         allowed = ", ".join(self.external_roots) or "none"
         raise Corrupt(
-            f"_EXTERNAL_PATH {ascii(path[:200])} lies below no root that data-file.external-paths names ({allowed})",
+            f"_EXTERNAL_PATH {path[:200]!a} lies below no root that data-file.external-paths names ({allowed})",
             field="_EXTERNAL_PATH",
         )
 

@@ -26,6 +26,7 @@ from lakekit.errors import Unsupported
 from lakekit.model import json_facts
 from lakekit.model.json_facts import anything, count, member, small, text, text_map, whole
 from lakekit.model.layout import checked_name
+from lakekit.options.frozen import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ class Snapshot:
 
     def without_extra(self) -> Snapshot:
         """The same snapshot without members that lakekit does not know: what a new file carries."""
-        return replace(self, extra=json_facts.EMPTY, nulls=())
+        return replace(self, extra=EMPTY, nulls=())
 
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-_OBJECT_STORES = {"s3": "S3", "s3a": "S3", "s3n": "S3", "gs": "Google Cloud Storage", "abfs": "Azure", "abfss": "Azure", "az": "Azure", "wasb": "Azure", "oss": "OSS"}
+_OBJECT_STORES = {
+    "s3": "S3",
+    "s3a": "S3",
+    "s3n": "S3",
+    "gs": "Google Cloud Storage",
+    "abfs": "Azure",
+    "abfss": "Azure",
+    "az": "Azure",
+    "wasb": "Azure",
+    "oss": "OSS",
+}
 
 
 def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001, ARG001 - options are for stores

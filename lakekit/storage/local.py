@@ -94,7 +94,7 @@ class LocalStorage:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self._temporary(path, data, sync=True) as temporary:
             try:
-                os.link(temporary, path)  # noqa: PTH147 - no other call is atomic and refuses to overwrite
+                os.link(temporary, path)  # no other call is atomic and refuses to overwrite
             except OSError as wrong:
                 return self._settle(path, data, wrong)
         try:

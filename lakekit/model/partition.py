@@ -1,0 +1,331 @@
+"""Partition values as directory names, both ways (FORMAT 1.4).
+
+    values (20240101 as DATE, None)   ->   texts ("19723", "__DEFAULT_PARTITION__")   ->   "dt=19723/hr=__DEFAULT_PARTITION__/"
+
+The directory cannot tell a null from a blank text; where a manifest is at hand its row is the truth. Two spellings exist: the legacy one (the option
+`partition.legacy-name`, true by default) prints internal values, the other one SQL text.
+Source: `PartitionPathUtils`, `InternalRowPartitionComputer`, `DateTimeUtils`, `Float.toString`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DEFAULT_NAME = "__DEFAULT_PARTITION__"
+_ESCAPED = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
+_ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED}
+_HEX = re.compile("%([0-9a-fA-F]{2})")
+_BLANK = frozenset("\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS = 86_400_000
+_WIDE = Context(prec=200)
+_RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
+
+
+# ---- names and paths -----------------------------------------------------------------------------------------------------------------------
+
+
+def escape(text: str) -> str:
+    """A text as part of a directory name."""
+    return text.translate(_ESCAPES)
+
+
+def unescape(text: str) -> str:
+    """The text a directory name stands for; a `%` that two hex digits do not follow is itself."""
+    return _HEX.sub(lambda found: chr(int(found.group(1), 16)), text)
+
+
+def path(names: Iterable[str], texts: Iterable[str]) -> str:
+    """`k=v/` for every partition column, escaped; empty without columns."""
+    return "".join(f"{escape(name)}={escape(value)}/" for name, value in zip(names, texts, strict=True))
+
+
+def spec(directory: str) -> tuple[tuple[str, str], ...]:
+    """The names and texts of a partition path such as `dt=1/hr=2/`. Raises `Corrupt` for a part without `=`."""
+    found = []
+    for part in directory.strip("/").split("/") if directory.strip("/") else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise Corrupt(f"{part[:80]!r} in the partition path {directory[:200]!r} is not of the form name=value", field="partition path")
+        found.append((unescape(name), unescape(value)))
+    return tuple(found)
+
+
+def is_blank(text: str) -> bool:
+    """Whether Java calls the text empty or white space only: no-break spaces are not."""
+    return all(c in _BLANK for c in text)
+
+
+# ---- values -> texts -----------------------------------------------------------------------------------------------------------------------
+
+
+def text(values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True) -> tuple[str, ...]:
+    """Internal values (FORMAT 0.2) as the texts of their directories; null and blank become `default_name`."""
+    found = []
+    for value, t in zip(values, types, strict=True):
+        printed = None if value is None else print_value(value, t, legacy=legacy)
+        found.append(default_name if printed is None or is_blank(printed) else printed)
+    return tuple(found)
+
+
+def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
+    """One internal value as text. Raises `Unsupported` for types that have no text."""
+    match t.root:
+        case "BOOLEAN":
+            return "true" if value else "false"
+        case "FLOAT":
+            return java_float(value)
+        case "DOUBLE":
+            return java_double(value)
+        case "DECIMAL":
+            return format(value, "f")
+        case "DATE":
+            return str(value) if legacy else iso_date(value)
+        case "TIME":
+            return str(value) if legacy else sql_time(value, t.precision or 0)
+        case root if root in INTEGERS:
+            return str(value)
+        case root if root in STRINGS:
+            return str(value)
+        case root if root in TIMESTAMPS:
+            return iso_timestamp(value) if legacy else sql_timestamp(_local(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
+        case root if root in BINARIES and not legacy:
+            return bytes(value).decode("utf-8", "replace")
+        case root if root in BINARIES:
+            raise Unsupported(
+                f"a partition column of type {t} has directory names that cannot be known: engines print an object's identity. "
+                "Such tables need partition.legacy-name=false",
+                feature="partition.legacy-binary",
+            )
+    raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
+
+
+def _digits(t: DataType) -> int:
+    return 6 if t.precision is None else t.precision
+
+
+def iso_date(day: int) -> str:
+    """A day since 1970 as `2024-01-01`; years beyond 9999 have a sign."""
+    year, month, of_month = civil(day)
+    return f"{_year(year)}-{month:02d}-{of_month:02d}"
+
+
+def _year(year: int) -> str:
+    if 0 <= year <= 9999:
+        return f"{year:04d}"
+    return f"+{year}" if year > 0 else f"-{-year:04d}"
+
+
+def civil(day: int) -> tuple[int, int, int]:
+    """Year, month and day of the month of a day since 1970, in the Gregorian calendar extended both ways."""
+    shifted = day + 719468
+    era, of_era = divmod(shifted, 146097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_index = (5 * of_year + 2) // 153
+    month = month_index + 3 if month_index < 10 else month_index - 9
+    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * month_index + 2) // 5 + 1
+
+
+def epoch_day(year: int, month: int, day: int) -> int:
+    """The inverse of `civil`."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + of_year - 719468
+
+
+def iso_timestamp(value: Instant) -> str:
+    """As Java's LocalDateTime prints: seconds only where something follows minutes, 0, 3, 6 or 9 digits after the point."""
+    day, of_day = divmod(value.millis, _DAY_MS)
+    seconds, millis = divmod(of_day, 1000)
+    nanos = millis * 1_000_000 + value.nanos
+    found = f"{iso_date(day)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if seconds % 60 or nanos:
+        found += f":{seconds % 60:02d}"
+    if nanos:
+        digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
+        found += f".{nanos // 10 ** (9 - digits):0{digits}d}"
+    return found
+
+
+def sql_timestamp(value: Instant, precision: int) -> str:
+    """`2023-11-14 22:13:20.123` with exactly `precision` digits after the point."""
+    day, of_day = divmod(value.millis, _DAY_MS)
+    seconds, millis = divmod(of_day, 1000)
+    found = f"{iso_date(day)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    if precision:
+        found += f".{(millis * 1_000_000 + value.nanos) // 10 ** (9 - precision):0{precision}d}"
+    return found
+
+
+def sql_time(millis: int, precision: int) -> str:
+    """`01:02:03.004`: as many digits as the value needs, one at least and `precision` at most; none for precision 0."""
+    seconds, rest = divmod(millis, 1000)
+    found = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    if precision:
+        digits = f"{rest:03d}"[:precision]
+        found += "." + (digits.rstrip("0") or "0")
+    return found
+
+
+def _local(value: Instant) -> Instant:
+    """An instant as the wall clock of this process, as the reference prints it."""
+    try:
+        here = (_EPOCH + timedelta(milliseconds=value.millis)).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return value
+    offset = here.utcoffset()
+    return value if offset is None else Instant(value.millis + int(offset.total_seconds() * 1000), value.nanos)
+
+
+# ---- Java's floating point text ------------------------------------------------------------------------------------------------------------
+
+
+def java_double(value: float) -> str:
+    """A DOUBLE as Java prints it: `100.0`, `1.0E10`, `NaN`."""
+    return _java(value, repr(value))
+
+
+def java_float(value: float) -> str:
+    """A FLOAT as Java prints it."""
+    short = np.float32(value)
+    return _java(float(short), np.format_float_scientific(short, unique=True, trim="0"))
+
+
+def _java(value: float, shortest: str) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if value == 0:
+        return sign + "0.0"
+    shown = Decimal(shortest).normalize().as_tuple()
+    digits = "".join(map(str, shown.digits))
+    if len(digits) == 1:  # Java wants two, and of those the ones next to the true value: 4.9E-324
+        shown = Decimal(f"{abs(value):.1e}").as_tuple()
+        digits = "".join(map(str, shown.digits))
+    point = len(digits) + int(shown.exponent)
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits.rstrip('0')}"
+        whole = digits.ljust(point, "0")
+        return f"{sign}{whole[:point]}.{whole[point:].rstrip('0') or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{point - 1}"
+
+
+# ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
+
+
+def parse(texts: Sequence[str], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME) -> tuple[Any, ...]:
+    """The internal values of partition texts in either spelling; `default_name` is null. Raises `Corrupt` for a text that is no value of its type."""
+    return tuple(None if text == default_name else parse_value(text, t) for text, t in zip(texts, types, strict=True))
+
+
+def parse_value(text: str, t: DataType) -> Any:
+    """One text as internal value: what `print_value` printed, legacy or not."""
+    try:
+        found = _parsers(t)(text)
+    except (ValueError, InvalidOperation, OverflowError, struct.error):
+        found = None
+    if found is None:
+        raise Corrupt(f"{text[:80]!r} is no {t}", field="partition value")
+    return found
+
+
+def _parsers(t: DataType) -> Any:
+    match t.root:
+        case root if root in STRINGS:
+            return str
+        case root if root in INTEGERS:
+            return lambda text: _whole(text, _RANGES[root])
+        case "BOOLEAN":
+            return lambda text: {"true": True, "false": False}.get(text.lower())
+        case "FLOAT":
+            return lambda text: struct.unpack("<f", struct.pack("<f", _real(text)))[0]
+        case "DOUBLE":
+            return _real
+        case "DECIMAL":
+            return lambda text: _decimal(text, t.precision or 10, t.scale or 0)
+        case "DATE":
+            return lambda text: _whole(text, 31) if _WHOLE.fullmatch(text) else _date(text)
+        case "TIME":
+            return lambda text: _whole(text, 31) if _WHOLE.fullmatch(text) else _time(text)[0]
+        case root if root in TIMESTAMPS:
+            return _timestamp
+        case root if root in BINARIES:
+            return lambda text: text.encode()
+    raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+_DATE = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
+
+
+def _whole(text: str, bits: int) -> int | None:
+    if not _WHOLE.fullmatch(text):
+        return None
+    found = int(text)
+    return found if -(1 << bits) <= found < 1 << bits else None
+
+
+def _real(text: str) -> float | None:
+    special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    return special[text] if text in special else float(text) if len(text) < 400 and _REAL.fullmatch(text) else None
+
+
+def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
+    if len(text) > 100 or not _REAL.fullmatch(text):
+        return None
+    number = Decimal(text)
+    if number.adjusted() > 40 or number.adjusted() < -80:
+        return Decimal(0).scaleb(-scale) if not number else None
+    found = Decimal(format(number, "f")).quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    return found if len(found.as_tuple().digits) <= precision and found == number else None
+
+
+def _date(text: str) -> int | None:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = (int(part) for part in found.groups())
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    number = epoch_day(year, month, day)
+    return number if civil(number) == (year, month, day) else None
+
+
+def _time(text: str) -> tuple[int, int]:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        msg = "no time"
+        raise ValueError(msg)
+    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
+    if hour > 23 or minute > 59 or second > 59:
+        msg = "no time"
+        raise ValueError(msg)
+    nanos = int((found.group(4) or "").ljust(9, "0"))
+    return ((hour * 60 + minute) * 60 + second) * 1000 + nanos // 1_000_000, nanos % 1_000_000
+
+
+def _timestamp(text: str) -> Instant | None:
+    day_text, separator, time_text = text.partition("T" if "T" in text else " ")
+    day = _date(day_text)
+    if day is None or not separator:
+        return None if day is None else Instant(day * _DAY_MS, 0)
+    millis, nanos = _time(time_text)
+    return Instant(day * _DAY_MS + millis, nanos)

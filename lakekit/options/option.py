@@ -1,0 +1,259 @@
+"""What one option is: a key, how its text is read, its default, its words; and how a dataclass of options reads a mapping.
+
+    merge_engine: str = choice("merge-engine", "deduplicate", "How versions of a key become one row.", ENGINES, fixed=True)
+
+The attribute is the key with underscores, and `_ms` after durations, `_bytes` after sizes. Texts are read as the reference reads them: memory sizes in
+powers of 1024 (`64 mb`), durations (`1 h`, `5min`, `PT5M`; a bare number is milliseconds), choices without regard to case, `-` and `_`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from lakekit.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+INFINITE = 2**63 - 1
+_INT = 2**31
+_SIZE = re.compile(r"\s*(\d{1,19})\s*([A-Za-z]*)\s*")
+_DURATION = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*")
+_ISO = re.compile(r"(?i)([+-]?)P(?:([+-]?\d{1,9})D)?(?:T(?:([+-]?\d{1,9})H)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9}(?:\.\d{1,9})?)S)?)?")
+_SIZES = {
+    word: 1 << shift
+    for shift, words in ((0, "b bytes"), (10, "k kb kibibytes"), (20, "m mb mebibytes"), (30, "g gb gibibytes"), (40, "t tb tebibytes"))
+    for word in words.split()
+}
+_DURATIONS_NS = {
+    word: nanos
+    for nanos, words in (
+        (86_400_000_000_000, "d day days"),
+        (3_600_000_000_000, "h hour hours"),
+        (60_000_000_000, "m min minute minutes"),
+        (1_000_000_000, "s sec secs second seconds"),
+        (1_000_000, "ms milli millis millisecond milliseconds"),
+        (1_000, "µs micro micros microsecond microseconds"),
+        (1, "ns nano nanos nanosecond nanoseconds"),
+    )
+    for word in words.split()
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option. `default` is its text as the reference documents it, None when there is none; `older` are keys that meant the same in older releases.
+
+    `fixed` options cannot change once a table has a snapshot.
+    """
+
+    key: str
+    type: str
+    read: Callable[[str], Any]
+    default: str | None
+    words: str
+    choices: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+    fixed: bool = False
+
+    @property
+    def default_value(self) -> Any:
+        """The default as a value; the empty list or mapping where an option that holds many has none."""
+        if self.default is not None:
+            return self.read(self.default)
+        return self.read("") if self.type in {"names", "levels"} else None
+
+    def value(self, text: str, key: str | None = None) -> Any:
+        """The value of a text; raises `InvalidOption` naming the key, the text and what is allowed."""
+        try:
+            return self.read(text)
+        except (ValueError, KeyError) as wrong:
+            allowed = ", ".join(self.choices) if self.choices else _ALLOWED[self.type]
+            shown = text if len(text) <= 100 else text[:100] + "…"
+            raise InvalidOption(f"option {key or self.key!r} is {shown!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
+
+    def find(self, given: Mapping[str, str]) -> tuple[str, str] | None:
+        """The key and text under which a mapping gives the option: its own key first, older ones after it."""
+        for key in (self.key, *self.older):
+            if key in given:
+                return key, given[key]
+        return None
+
+
+_ALLOWED = {
+    "boolean": "true, false",
+    "integer": "a whole number of 32 bits",
+    "long": "a whole number of 64 bits",
+    "number": "a number such as 0.75",
+    "duration": "a duration such as 1 h, 30 s, 5 min, 100 ms",
+    "size": "a size such as 64 mb, 4 kb, 1 gb",
+    "text": "a text",
+    "names": "column names with commas between them",
+    "levels": "values by level such as 0:avro,5:orc",
+    "choice": "one of its choices",
+}
+
+
+# ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
+
+
+def read_boolean(text: str) -> bool:
+    """`true` or `false`, in any case."""
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def read_integer(text: str, bound: int = _INT) -> int:
+    """A whole number within 32 bits, or another bound."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()):
+        raise ValueError(text)
+    found = int(text)
+    if not -bound <= found < bound:
+        raise ValueError(text)
+    return found
+
+
+def read_long(text: str) -> int:
+    """A whole number within 64 bits."""
+    return read_integer(text, 2**63)
+
+
+def read_number(text: str) -> float:
+    """A finite number."""
+    if len(text) > 50 or not re.fullmatch(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*", text):
+        raise ValueError(text)
+    return float(text)
+
+
+def read_size(text: str) -> int:
+    """Bytes: a number and a unit, in powers of 1024; no unit is bytes, `infinite` the greatest size."""
+    if text.strip().lower() == "infinite":
+        return INFINITE
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    size = int(found.group(1)) * _SIZES[found.group(2).lower() or "b"]
+    if size > INFINITE:
+        raise ValueError(text)
+    return size
+
+
+def read_duration(text: str) -> int:
+    """Milliseconds: a number and a unit, no unit is milliseconds; or ISO 8601 such as `PT1H30M`. Parts of a millisecond are dropped."""
+    found = _DURATION.fullmatch(text)
+    if found is not None:
+        millis = int(found.group(1)) * _DURATIONS_NS[found.group(2).lower() or "ms"] // 1_000_000
+    else:
+        millis = read_iso_duration_ns(text.strip()) // 1_000_000
+    if not -INFINITE <= millis <= INFINITE:
+        raise ValueError(text)
+    return millis
+
+
+def read_iso_duration_ns(text: str) -> int:
+    """Nanoseconds of an ISO 8601 duration as Java reads it: days, hours, minutes, seconds with up to nine decimals."""
+    found = _ISO.fullmatch(text)
+    if found is None or text[-1:].upper() in {"P", "T"} or not any(found.groups()[1:]):
+        raise ValueError(text)
+    sign, days, hours, minutes, seconds = found.groups()
+    whole, _, fraction = (seconds or "0").partition(".")
+    nanos = int(fraction.ljust(9, "0") or 0)
+    total = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(whole)
+    found_ns = total * 1_000_000_000 + (-nanos if whole.startswith("-") else nanos)
+    return -found_ns if sign == "-" else found_ns
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Names between commas, blanks around them dropped."""
+    return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+
+
+def read_levels(text: str) -> dict[int, str]:
+    """`0:avro,5:orc` as a value by level."""
+    found = {}
+    for part in text.split(",") if text.strip() else ():
+        level, colon, value = part.partition(":")
+        if not colon:
+            raise ValueError(text)
+        found[read_integer(level)] = value.strip()
+    return found
+
+
+def spelled(text: str) -> str:
+    """A choice without what spelling may vary: case, and `_` for `-`."""
+    return text.strip().lower().replace("_", "-")
+
+
+# ---- fields of a dataclass of options ----------------------------------------------------------------------------------------------------------
+
+
+def _field(option: Option) -> Any:
+    made = option.default_value
+    return field(default_factory=lambda: made, metadata={"option": option})
+
+
+def flag(key: str, default: bool | None, words: str, *older: str, fixed: bool = False) -> Any:
+    """A boolean option."""
+    text = None if default is None else str(default).lower()
+    return _field(Option(key=key, type="boolean", read=read_boolean, default=text, words=words, older=older, fixed=fixed))
+
+
+def integer(key: str, default: int | None, words: str, *older: str, fixed: bool = False) -> Any:
+    """A whole number of 32 bits."""
+    text = None if default is None else str(default)
+    return _field(Option(key=key, type="integer", read=read_integer, default=text, words=words, older=older, fixed=fixed))
+
+
+def long(key: str, default: int | None, words: str, *older: str) -> Any:
+    """A whole number of 64 bits."""
+    return _field(Option(key=key, type="long", read=read_long, default=None if default is None else str(default), words=words, older=older))
+
+
+def number(key: str, default: float, words: str) -> Any:
+    """A fraction."""
+    return _field(Option(key=key, type="number", read=read_number, default=str(default), words=words))
+
+
+def duration(key: str, default: str | None, words: str, *older: str) -> Any:
+    """A duration, in milliseconds."""
+    return _field(Option(key=key, type="duration", read=read_duration, default=default, words=words, older=older))
+
+
+def size(key: str, default: str | None, words: str, *older: str) -> Any:
+    """A size, in bytes."""
+    return _field(Option(key=key, type="size", read=read_size, default=default, words=words, older=older))
+
+
+def text(key: str, default: str | None, words: str, *older: str, fixed: bool = False) -> Any:
+    """Any text."""
+    return _field(Option(key=key, type="text", read=str, default=default, words=words, older=older, fixed=fixed))
+
+
+def names(key: str, words: str, *older: str, fixed: bool = False) -> Any:
+    """Column names between commas."""
+    return _field(Option(key=key, type="names", read=read_names, default=None, words=words, older=older, fixed=fixed))
+
+
+def levels(key: str, words: str) -> Any:
+    """A value for each level."""
+    return _field(Option(key=key, type="levels", read=read_levels, default=None, words=words))
+
+
+def choice(key: str, default: str | None, words: str, choices: str, *older: str, fixed: bool = False) -> Any:
+    """One of a few words, which are given with blanks between them."""
+    allowed = {spelled(word): word for word in choices.split()}
+    read = lambda text: allowed[spelled(text)]  # noqa: E731 - it is the option's reader
+    return _field(Option(key=key, type="choice", read=read, default=default, words=words, choices=tuple(allowed.values()), older=older, fixed=fixed))
+
+
+def options_of(cls: type) -> dict[str, Option]:
+    """The options of a dataclass, by attribute."""
+    return {part.name: part.metadata["option"] for part in fields(cls) if "option" in part.metadata}
+
+
+def nearest(key: str, known: Iterable[str]) -> str | None:
+    """The known key that a mistyped one most likely means."""
+    found = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
