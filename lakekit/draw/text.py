@@ -1,0 +1,165 @@
+"""Cards, tables, funnels and LSM levels in characters.
+
+    orders · key table                            snapshot  kind    rows
+      columns    day DATE, id BIGINT              7         APPEND   640
+      key        id                               … 412 more
+
+Every function takes facts or a few rows and a width in terminal columns, and gives lines joined by line feeds, no line wider than asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.draw.words import cell, columns_wide, count, cut, is_number, pad, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+WIDTH = 100
+"""Where nobody says how wide the terminal is."""
+_GAP = "  "
+
+
+def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
+    """A title and named facts below it, one line each."""
+    names = max((columns_wide(name) for name, _ in facts), default=0)
+    lines = [printable(title), *(f"  {pad(name, names)}  {cell(value)}" for name, value in facts)]
+    return "\n".join(cut(line, width) for line in lines)
+
+
+def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names and rows of a small Arrow table."""
+    columns = [column.to_pylist() for column in table.columns]
+    return list(table.column_names), [tuple(column[at] for column in columns) for at in range(table.num_rows)]
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
+    """Rows under their names: digits to the right, at most `limit` rows and `width` columns, and what was left out said in words."""
+    shown = rows[:limit]
+    right = [any(is_number(row[at]) for row in shown) for at in range(len(names))]
+    cells = [[cell(value) for value in row] for row in shown]
+    heads = [printable(name) for name in names]
+    wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
+    wide = _fit(wide, [columns_wide(head) for head in heads], width)
+    kept = len(wide)
+    lines = [_GAP.join(pad(cut(line[at], wide[at]), wide[at], right=right[at]) for at in range(kept)).rstrip() for line in [heads, *cells]]
+    lines = [cut(line, width) for line in lines]
+    if kept < len(names):
+        lines.append(cut(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
+    if len(rows) > limit:
+        lines.append(f"… {count(len(rows) - limit)} more")
+    return "\n".join(lines)
+
+
+def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
+    """Widths that fit: the widest columns give way first, down to their heads; then columns at the end are left out."""
+    wide = list(wide)
+    floors = [min(asked, max(head, 8)) for asked, head in zip(wide, heads, strict=True)]
+    while sum(wide) + len(_GAP) * (len(wide) - 1) > width:
+        spare = [at for at, asked in enumerate(wide) if asked > floors[at]]
+        if spare:
+            widest = max(spare, key=lambda at: wide[at])
+            over = sum(wide) + len(_GAP) * (len(wide) - 1) - width
+            wide[widest] = max(floors[widest], wide[widest] - over, _second(wide, widest) - 1)
+        elif len(wide) > 1:
+            wide.pop()
+            floors.pop()
+        else:
+            return [width]
+    return wide
+
+
+def _second(wide: list[int], widest: int) -> int:
+    return max((asked for at, asked in enumerate(wide) if at != widest), default=0)
+
+
+def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
+    """What a scan need not read: one line a step, (what, before, after, why)."""
+    names = max((columns_wide(what) for what, *_ in steps), default=0)
+    before = max((len(count(step[1])) for step in steps), default=0)
+    after = max((len(count(step[2])) for step in steps), default=0)
+    last, lines = "", [printable(title)]
+    for what, were, are, why in steps:
+        lines.append(f"  {pad('' if what == last else what, names)}  {count(were):>{before}} → {count(are):>{after}}   {cell(why)}".rstrip())
+        last = what
+    return "\n".join(cut(line, width) for line in lines)
+
+
+# ---- levels ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A data file as the levels show it: where its keys begin and end (any values that compare), how big it is."""
+
+    level: int
+    low: Any
+    high: Any
+    size_bytes: int
+    row_count: int
+    deleted_row_count: int = 0
+
+
+_INK = "█▓▒░"
+_LANES = 16
+
+
+def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH) -> str:
+    """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
+
+    Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key.
+    """
+    if not boxes:
+        return printable(title) + "\n  no files"
+    by_level: dict[int, list[Box]] = {}
+    for box in boxes:
+        by_level.setdefault(box.level, []).append(box)
+    totals = {level: f"{size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
+    right = max(len(total) for total in totals.values())
+    axis = max(20, width - right - 9)
+    place = _axis(boxes, axis)
+    lines = [printable(title)]
+    for depth, (level, found) in enumerate(sorted(by_level.items())):
+        lanes = [[box] for box in found] if level == 0 else [sorted(found, key=lambda box: place[_order(box.low)])]
+        ink = _INK[min(depth, len(_INK) - 1)]
+        for number, lane in enumerate(lanes[:_LANES]):
+            name, total = (f"L{level}", totals[level]) if number == 0 else ("", "")
+            lines.append(f" {name:<4} {_lane(lane, place, axis, ink)}  {total:>{right}}".rstrip())
+        if len(lanes) > _LANES:
+            lines.append(f"      … {count(len(lanes) - _LANES)} more")
+    low, high = min(boxes, key=lambda box: place[_order(box.low)]).low, max(boxes, key=lambda box: place[_order(box.high)]).high
+    first, last = (cut(", ".join(cell(value) for value in _order(key)), axis // 2 - 4) for key in (low, high))
+    middle = axis - columns_wide(first) - columns_wide(last)
+    lines.append(f"      {first}{pad('keys'.center(middle), middle)}{last}")
+    return "\n".join(cut(line, width) for line in lines)
+
+
+def _order(key: Any) -> tuple[Any, ...]:
+    return tuple(key) if isinstance(key, (list, tuple)) else (key,)
+
+
+def _axis(boxes: Sequence[Box], axis: int) -> dict[tuple[Any, ...], int]:
+    """The place of every bound on the axis: by value where the key is one number, else by rank."""
+    bounds = sorted({_order(key) for box in boxes for key in (box.low, box.high)})
+    low, high = bounds[0], bounds[-1]
+    if len(low) == 1 and is_number(low[0]) and is_number(high[0]) and high[0] > low[0]:
+        return {bound: round((axis - 1) * float((bound[0] - low[0]) / (high[0] - low[0]))) for bound in bounds}
+    return {bound: round((axis - 1) * rank / max(1, len(bounds) - 1)) for rank, bound in enumerate(bounds)}
+
+
+def _lane(boxes: Sequence[Box], place: dict[tuple[Any, ...], int], axis: int, ink: str) -> str:
+    """One line of boxes; neighbours keep a gap where there is room for one."""
+    drawn = [" "] * axis
+    taken = -1
+    for box in boxes:
+        start, end = place[_order(box.low)], place[_order(box.high)]
+        if start <= taken + 1 <= end and taken >= 0:
+            start = taken + 2 if taken + 2 <= end else taken + 1
+        for at in range(max(start, 0), end + 1):
+            drawn[at] = ink
+        taken = max(taken, end)
+    return "".join(drawn)

@@ -1,0 +1,86 @@
+"""Values as people read them: sizes with a unit, counts in groups of three, nothing on one line that would break it."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+from decimal import Decimal
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size(size_bytes: int) -> str:
+    """Bytes with a unit: `61.2 MiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    value, unit = float(size_bytes), 0
+    while value >= 1023.95 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}"
+
+
+def count(number: int) -> str:
+    """A whole number in groups of three: `1 204 000`."""
+    return f"{number:,}".replace(",", " ")
+
+
+def plural(number: int, noun: str, nouns: str | None = None) -> str:
+    """`1 file`, `12 files`."""
+    return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def cell(value: object) -> str:
+    """A value of a small table on one line: nulls are a dash, control characters are shown and not sent."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{cell(key)}={cell(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(cell(part) for part in value) + "]"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """The text without characters that move a terminal's cursor, colour it or hide: those are shown by their code."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}" for letter in text)
+
+
+def is_number(value: object) -> bool:
+    """Whether a column of such values stands right-aligned."""
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def columns_wide(text: str) -> int:
+    """How many terminal columns the text takes: wide letters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` terminal columns, its end replaced by `…` where it was longer."""
+    if columns_wide(text) <= width:
+        return text
+    kept, taken = "", 0
+    for letter in text:
+        taken += columns_wide(letter)
+        if taken > width - 1:
+            break
+        kept += letter
+    return kept + "…" if width > 0 else ""
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """The text filled with blanks to `width` terminal columns."""
+    blanks = " " * max(0, width - columns_wide(text))
+    return blanks + text if right else text + blanks
