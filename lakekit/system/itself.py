@@ -8,6 +8,7 @@ from importlib import metadata
 import polars as pl
 
 from lakekit.options.features import FEATURES
+from lakekit.options.table import listing
 
 
 def features() -> pl.DataFrame:
@@ -16,8 +17,20 @@ def features() -> pl.DataFrame:
     Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "not yet", "refused" (with `Unsupported`, by this name) or "-"
     (no matter of that side).
     """
-    rows = [(f.name, f.area, f.read, f.write, f.words, f.specified) for f in FEATURES.values()]
+    words = {f"option.{option['key']}": option["words"] for option in listing()}
+    rows = [(f.name, f.area, f.read, f.write, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
     return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
+
+
+def options() -> pl.DataFrame:
+    """Every option of a table that lakekit knows, one row each.
+
+    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a snapshot), choices, older_keys (names it had
+    in older releases), words.
+    """
+    texts = pl.List(pl.String)
+    schema = {"key": pl.String, "type": pl.String, "default": pl.String, "fixed": pl.Boolean, "choices": texts, "older_keys": texts, "words": pl.String}
+    return pl.DataFrame(list(listing()), schema=schema)
 
 
 def versions() -> pl.DataFrame:
