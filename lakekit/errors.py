@@ -29,6 +29,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+_TRAIL = "\n\nThis error occurred in the following expression"
+"""What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its text alone."""
+_MAX_RAISED = 64
+_raised: dict[tuple[type, str], dict[str, Any]] = {}
+"""The fields of the last errors, by class and text: what Polars forgets."""
+
 
 class LakekitError(Exception):
     """Root of everything lakekit raises on purpose."""
@@ -36,7 +42,14 @@ class LakekitError(Exception):
     names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **fields: Any) -> None:
+        message, anew, _ = message.partition(_TRAIL)
         super().__init__(message)
+        if anew:
+            fields = _raised.get((type(self), message), fields)
+        elif fields:
+            _raised[type(self), message] = fields
+            if len(_raised) > _MAX_RAISED:
+                _raised.pop(next(iter(_raised)), None)
         unknown = fields.keys() - set(self.names)
         if unknown:
             msg = f"{type(self).__name__} has no field {sorted(unknown)}"

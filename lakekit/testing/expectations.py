@@ -22,6 +22,7 @@ import json
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -32,7 +33,7 @@ from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, par
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIXTURES = "/".join(__file__.split("/")[:-3]) + "/fixtures"
+FIXTURES = str(Path(__file__).parents[2] / "fixtures")
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -74,8 +75,7 @@ class Case:
 
 def load(case: str, *, fixtures: str = FIXTURES) -> Case:
     """The golden table `case` ("dedup_orc") of the folder `fixtures`."""
-    with open(f"{fixtures}/tables/{case}.json", encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = json.loads(Path(f"{fixtures}/tables/{case}.json").read_bytes())
     return Case(
         name=facts["case"],
         about=facts["about"],
@@ -159,7 +159,7 @@ def _plain(array: pa.Array, t: DataType, where: str) -> list[Any]:
         return [None if v is None else [v // 1_000_000, v % 1_000_000] for v in nanos]
     if root == "DATE":
         _expect(array, checks.is_date32(arrow), t, where)
-        return array.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+        return array.cast(pa.int32()).to_pylist()
     if root == "TIME":
         _expect(array, checks.is_time(arrow), t, where)
         ticks = _PER_SECOND[arrow.unit] // 1000
@@ -175,14 +175,14 @@ def _plain(array: pa.Array, t: DataType, where: str) -> list[Any]:
         return [None if v is None else repr(v) for v in array.to_pylist()]
     fits = {"BOOLEAN": checks.is_boolean(arrow)} | dict.fromkeys(STRINGS, _is_text(arrow)) | dict.fromkeys(INTEGERS, checks.is_integer(arrow))
     _expect(array, fits.get(root, False), t, where)
-    return array.to_pylist()  # type: ignore[no-any-return]
+    return array.to_pylist()
 
 
 def _is_text(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
 
 
-def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:  # noqa: FBT001 - the answer of a check
+def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:
     if not fits:
         msg = f"column {where!r} holds {array.type}, the recording {t}"
         raise TypeError(msg)

@@ -1,0 +1,214 @@
+"""Avro data files: the container is ours, the rows are decoded by Polars.
+
+A file's inflated blocks are handed to Polars in a container of its own under a plainer schema that the very same bytes fit:
+
+    map<V>                                array<record{key: string, value: V}>      an Avro map is blocks of key and value
+    ["null", record] at the top           record{row: ["null", record]}             a record is its fields, one after the other
+    {"type": "long", "logicalType": …}    "long"                                    the column's Paimon type says what it means
+
+Paimon writes timestamps under each other's logical types (TIMESTAMP as `timestamp-millis`, which Avro means for instants; LTZ as `local-timestamp-…`), so
+only their unit is taken from there. Decimals are big-endian two's complement of any length.
+
+Source: FORMAT.md 7.6, `AvroSchemaConverter`, `FieldWriterFactory`; the Avro specification 1.11.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakekit.codec import avro as container, avro_schema
+from lakekit.errors import Corrupt
+from lakekit.format import blocks
+from lakekit.format.dtypes import polars_schema, polars_type, unit_of
+from lakekit.types import DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakekit.codec.avro_schema import Node
+    from lakekit.types import Field
+
+BATCH_BYTES = 8 << 20
+_SYNC = bytes(16)
+_ROOT = "row"
+
+
+def scan(paths: Sequence[str], fields: Sequence[Field], *, read: Callable[[str], bytes], timestamp_unit: str | None = None) -> pl.LazyFrame:
+    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes."""
+
+    def open_file(path: str) -> blocks.Opened:
+        return _open(read(path), fields, path, timestamp_unit)
+
+    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro")
+
+
+def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> blocks.Opened:
+    schema, bodies, counts = container.blocks(data, path=path)
+    record = avro_schema.record_of(schema)
+    found = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
+    casts = {name: _logical(f, node, path, timestamp_unit) for name, (f, node) in found.items()}
+    nulls = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=timestamp_unit)).alias(f.name) for f in fields}
+    text = _plainer(schema, record)
+
+    def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        inside = [name for name in columns if name in found]
+        for first, last in _groups(bodies):
+            height = sum(counts[first:last])
+            if not inside:
+                yield pl.DataFrame(height=height).with_columns(nulls[name] for name in columns)
+                continue
+            wrapped = BytesIO(_wrapped(text, bodies[first:last], counts[first:last]))
+            frame = pl.read_avro(wrapped, columns=inside) if record is schema else pl.read_avro(wrapped)[_ROOT].struct.unnest()
+            if frame.height != height:
+                raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
+            yield frame.select(casts.get(name, nulls[name]) for name in columns)
+
+    return blocks.Opened(row_count=sum(counts), batches=batches)
+
+
+def _groups(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    first = size = 0
+    for i, body in enumerate(bodies):
+        size += len(body)
+        if size >= BATCH_BYTES or i + 1 == len(bodies):
+            yield first, i + 1
+            first, size = i + 1, 0
+
+
+def _wrapped(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:
+    """A container without compression: header, then each block's count, size, bytes and sync marker."""
+    out = bytearray(container.MAGIC)
+    for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
+        container.put_long(out, 2 if part is None else len(part))
+        out += part or b""
+    out += b"\0" + _SYNC
+    for body, count in zip(bodies, counts, strict=True):
+        container.put_long(out, count)
+        container.put_long(out, len(body))
+        out += body
+        out += _SYNC
+    return bytes(out)
+
+
+def _plainer(schema: Node, record: Node) -> bytes:
+    """The schema text that Polars is given for the same bytes."""
+    if record is not schema:
+        return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _plain(schema)}]}).encode()
+    return json.dumps(_plain(schema)).encode()
+
+
+def _plain(node: Node) -> Any:
+    match node.kind:
+        case "record":
+            parts = [{"name": name, "type": _plain(inner)} for name, inner in zip(node.names, node.parts, strict=True)]
+            return {"type": "record", "name": "r", "fields": parts}
+        case "array":
+            return {"type": "array", "items": _plain(node.parts[0])}
+        case "map":
+            entry = [{"name": "key", "type": "string"}, {"name": "value", "type": _plain(node.parts[0])}]
+            return {"type": "array", "items": {"type": "record", "name": "e", "fields": entry}}
+        case "union" if len(node.parts) == 2 and node.nullable:
+            return [_plain(inner) for inner in node.parts]
+        case "null" | "boolean" | "int" | "long" | "float" | "double" | "bytes" | "string":
+            return node.kind
+    raise Corrupt(f"avro.schema: data files of Paimon hold no {node.kind} {node.name}".rstrip(), field="avro.schema")
+
+
+# ---- what the plain values mean ------------------------------------------------------------------------------------------------------------
+
+_KINDS = {
+    "BOOLEAN": ("boolean",), "TINYINT": ("int",), "SMALLINT": ("int",), "INT": ("int",), "BIGINT": ("long", "int"), "FLOAT": ("float",),
+    "DOUBLE": ("double", "float"), "CHAR": ("string",), "VARCHAR": ("string",), "BINARY": ("bytes",), "VARBINARY": ("bytes",), "BLOB": ("bytes",),
+    "DECIMAL": ("bytes",), "DATE": ("int",), "TIME": ("int",), "TIMESTAMP": ("long",), "TIMESTAMP_LTZ": ("long",), "ARRAY": ("array",),
+    "MAP": ("map", "array"), "MULTISET": ("map", "array"), "ROW": ("record",), "VARIANT": ("record",),
+}  # fmt: skip
+"""The Avro types that may hold a Paimon type."""
+
+
+def _logical(field: Field, node: Node, path: str, timestamp_unit: str | None) -> pl.Expr:
+    def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
+        return _leaf(column, t, micros, timestamp_unit)
+
+    micros = _check(field.type, node, field.name, path)
+    changed = blocks.rebuilt(pl.col(field.name), field.type, leaf)
+    return (pl.col(field.name) if changed is None else changed).alias(field.name)
+
+
+def _check(t: DataType, node: Node, where: str, path: str) -> dict[DataType, bool]:
+    """Refuses what the column's type cannot be read from; which timestamp types are held in microseconds."""
+    node = node.value
+    if node.kind not in _KINDS[t.root]:
+        raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return {t: node.logical.endswith("-micros") if node.logical else (t.precision or 0) > 3}
+    found: dict[DataType, bool] = {}
+    for inner_type, inner, name in _children(t, node, where, path):
+        found |= _check(inner_type, inner, name, path)
+    return found
+
+
+def _children(t: DataType, node: Node, where: str, path: str) -> Iterator[tuple[DataType, Node, str]]:
+    if t.root == "ARRAY" and t.element is not None:
+        yield t.element, node.parts[0], where + ".element"
+    elif t.root in ("MAP", "MULTISET"):
+        key, value = (t.key, t.value) if t.root == "MAP" else (t.element, DataType(root="INT"))
+        entry = node.parts[0].value if node.kind == "array" else node
+        sides = (entry.part("key"), entry.part("value")) if node.kind == "array" else (_STRING, node.parts[0])
+        if None in sides or key is None or value is None:
+            raise Corrupt(f"{path}: column {where} is {t}, the file's array has no key and value", path=path, field=where)
+        yield key, sides[0], where + ".key"  # type: ignore[misc]
+        yield value, sides[1], where + ".value"  # type: ignore[misc]
+    elif t.root == "ROW":
+        for f in t.fields:
+            inner = node.part(f.name)
+            if inner is None:
+                raise Corrupt(f"{path}: column {where} is {t}, the file's record has no {f.name}", path=path, field=where)
+            yield f.type, inner, f"{where}.{f.name}"
+
+
+_STRING = avro_schema.parse(b'"string"')
+_PER_DAY_MS = 86_400_000
+
+
+def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_unit: str | None) -> pl.Expr | None:
+    match t.root:
+        case "TINYINT" | "SMALLINT" | "BIGINT" | "DOUBLE" | "DATE":
+            return column.cast(polars_type(t))
+        case "TIME":
+            return (column.cast(pl.Int64) * 1_000_000).cast(pl.Time)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            zone = "UTC" if t.root == "TIMESTAMP_LTZ" else None
+            held = column.cast(pl.Datetime("us" if micros.get(t, True) else "ms", zone))
+            return held.dt.cast_time_unit(unit_of(t, timestamp_unit))
+        case "DECIMAL":
+            dtype = polars_type(t)
+            return column.map_batches(partial(_decimals, precision=t.precision or 10, scale=t.scale or 0), return_dtype=dtype, is_elementwise=True)
+    return None
+
+
+def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
+    """Big-endian two's complement of any length to DECIMAL(precision, scale). A value of more than 16 bytes, or of more digits, is damage."""
+    array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
+    held = array.buffers()[2]
+    data = np.frombuffer(held, np.uint8) if held is not None and held.size else np.zeros(1, np.uint8)
+    begin, end = offsets[:-1], offsets[1:]
+    if ((end - begin) > 16).any():
+        raise Corrupt(f"a DECIMAL({precision}, {scale}) of more than 16 bytes", field="decimal")
+    fill = np.where((end > begin) & (data[np.minimum(begin, len(data) - 1)] > 127), 255, 0).astype(np.uint8)
+    little = np.empty((len(array), 16), np.uint8)
+    for i in range(16):
+        at = end - 1 - i
+        little[:, i] = np.where(at >= begin, data[np.clip(at, 0, len(data) - 1)], fill)
+    valid = array.is_valid()
+    made = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
+    return pl.Series(column.name, made).cast(pl.Decimal(precision, scale))

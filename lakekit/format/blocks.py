@@ -1,0 +1,126 @@
+"""Files that Polars cannot scan itself, as one lazy scan: a format says how a file's blocks become frames, Polars does the rest.
+
+    scan(paths, open_file, schema)        open_file(path) -> Opened(row_count, batches)
+
+Polars opens several files side by side, adds row numbers, filters and slices; the columns a query needs reach `batches`. Nothing is opened before the
+frame runs. Whatever a library raises over damaged bytes becomes `Corrupt` with the file's path; lakekit's own errors pass unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+from polars.io.external_reader import FileReader, FileReaderBuilder
+
+from lakekit.errors import Corrupt, LakekitError
+from lakekit.types import DataType, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
+"""What Polars and pyarrow raise over bytes that break a format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A file that is open: how many rows it has, and its rows, some columns of them, block by block.
+
+    `batches` gets the names to read, in order; for no names it yields frames without columns that have the blocks' heights.
+    """
+
+    row_count: int
+    batches: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+
+
+def scan(paths: Sequence[str], open_file: Callable[[str], Opened], schema: pl.Schema, *, name: str) -> pl.LazyFrame:
+    """All rows of `paths`, in order, with the columns `schema`. `name` is the format's, for plans that are printed."""
+    return pl.scan_external_reader(_Builder(open_file, schema, name), sources=list(paths), schema=schema)
+
+
+def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:
+    """The error for what a library raised over the bytes of `path`; one of lakekit's own stays what it is, and names the path."""
+    if isinstance(wrong, Corrupt):
+        return wrong.at(path)
+    if isinstance(wrong, LakekitError):
+        return wrong
+    text = str(wrong).strip().splitlines()
+    return Corrupt(f"{path}: its {what} data cannot be decoded: {text[0][:300] if text else type(wrong).__name__}", path=path, field=what)
+
+
+class _Builder(FileReaderBuilder):
+    def __init__(self, open_file: Callable[[str], Opened], schema: pl.Schema, name: str) -> None:
+        self.open_file, self.frame_schema, self.name = open_file, schema, name
+
+    def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> FileReader:
+        del multi_scan_context
+        return _Reader(self, str(source))
+
+    def explain_properties(self) -> dict[str, str]:
+        return {"format": self.name}
+
+
+class _Reader(FileReader):
+    def __init__(self, builder: _Builder, path: str) -> None:
+        self.builder, self.path = builder, path
+        self.opened: Opened | None = None
+
+    def schema(self) -> Any:
+        return self.builder.frame_schema
+
+    def _open(self) -> Opened:
+        if self.opened is None:
+            try:
+                self.opened = self.builder.open_file(self.path)
+            except (LakekitError, *FOREIGN) as wrong:
+                raise damaged(self.path, wrong, self.builder.name) from wrong
+        return self.opened
+
+    def collect_batches(self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int) -> Iterator[pl.DataFrame]:
+        del row_index, pre_slice, filters, num_pipelines  # never given: this reader claims no capability
+        opened, seen = self._open(), 0
+        try:
+            for batch in opened.batches(columns):
+                seen += batch.height
+                yield batch
+        except (LakekitError, *FOREIGN) as wrong:
+            raise damaged(self.path, wrong, self.builder.name) from wrong
+        if seen != opened.row_count:
+            raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
+
+    def n_rows_in_file(self, limit: int | None = None) -> int:
+        del limit
+        return self._open().row_count
+
+    def on_drop(self) -> None:
+        self.opened = None
+
+
+# ---- values inside values ----------------------------------------------------------------------------------------------------------------
+
+
+def rebuilt(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl.Expr | None]) -> pl.Expr | None:
+    """`column` with every plain value in it, at any depth, changed by `leaf`; None where `leaf` changes none (it says so by None)."""
+    match t.root:
+        case "ARRAY":
+            inner = rebuilt(pl.element(), part(t.element), leaf)
+            return None if inner is None else column.list.eval(inner)
+        case "MAP" | "MULTISET":
+            key = rebuilt(pl.element().struct.field("key"), part(t.key) if t.root == "MAP" else part(t.element), leaf)
+            value = rebuilt(pl.element().struct.field("value"), part(t.value), leaf) if t.root == "MAP" else None
+            if key is None and value is None:
+                return None
+            keys = pl.element().struct.field("key") if key is None else key
+            values = pl.element().struct.field("value") if value is None else value
+            return column.list.eval(pl.struct(keys.alias("key"), values.alias("value")))
+        case "ROW":
+            changed = [rebuilt(column.struct.field(f.name), f.type, leaf) for f in t.fields]
+            if all(one is None for one in changed):
+                return None
+            parts = [column.struct.field(f.name) if one is None else one for f, one in zip(t.fields, changed, strict=True)]
+            made = pl.struct(one.alias(f.name) for one, f in zip(parts, t.fields, strict=True))
+            return pl.when(column.is_not_null()).then(made)
+    return leaf(column, t)

@@ -1,0 +1,221 @@
+"""ORC data files, read stripe by stripe with Arrow.
+
+Where a file's types are not Paimon's: CHAR(n) is padded with blanks, which are cut off; TIME is an int of milliseconds; a MAP is Arrow's map, and becomes a
+list of key and value.
+
+TIMESTAMP(p) WITH LOCAL TIME ZONE and legacy writers: with `orc.timestamp-ltz.legacy.type=true` (the reference's default) a Java writer takes the digits of
+the instant in UTC, reads them as a wall clock in its own zone, and stores that instant. Such files read right only in the writer's zone: a writer in UTC
+stores true instants, a value 22:13:20Z written in Asia/Shanghai is stored as 14:13:20Z. `ltz_zone` names the zone of the writers and undoes it.
+
+Source: FORMAT.md 7.5, ENGINE_1.4.2 A.5, `OrcFileFormat`, `OrcTypeUtil`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import orc
+
+from lakekit.errors import Corrupt
+from lakekit.format import blocks, orc_tail
+from lakekit.format.dtypes import polars_schema, polars_type, unit_of
+from lakekit.format.parquet import out_of_range
+from lakekit.types import TIMESTAMPS, DataType, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakekit.types import Field
+
+_OUT_OF_RANGE = "out of range for nanosecond resolution"
+_EPOCH_2015 = 1_420_070_400
+_LAST_SECOND = 9_223_372_036
+"""The last whole second that 64 bits of nanoseconds hold."""
+
+
+def scan(
+    paths: Sequence[str],
+    fields: Sequence[Field],
+    *,
+    read: Callable[[str], str | bytes],
+    timestamp_unit: str | None = None,
+    ltz_zone: str | None = None,
+) -> pl.LazyFrame:
+    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null.
+
+    `read` gives a file's bytes, or a local path that Arrow opens itself. Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    """
+
+    def open_file(path: str) -> blocks.Opened:
+        return _open(read(path), fields, path, (timestamp_unit, ltz_zone))
+
+    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc")
+
+
+def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> blocks.Opened:
+    file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
+    held = {f.name: f for f in fields if f.name in set(file.schema.names)}
+    missing = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name) for f in fields if f.name not in held}
+
+    def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        inside = [held[name] for name in columns if name in held]
+        if not inside:
+            yield pl.DataFrame(height=file.nrows).with_columns(missing[name] for name in columns)
+            return
+        for frame in _stripes(file, source, inside, path, zones):
+            yield frame.with_columns(missing[name] for name in columns if name in missing).select(columns)
+
+    return blocks.Opened(row_count=int(file.nrows), batches=batches)
+
+
+def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
+    names = [f.name for f in fields]
+    if any(_has_map(f.type) for f in fields):
+        tail = orc_tail.parse(_bytes(source))
+        if orc_tail.has_null_keys(tail.root, tail):  # Arrow would end the process over them
+            file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail)))
+    done = 0
+    try:
+        for number in range(file.nstripes):
+            yield _frame(file.read_stripe(number, columns=names), fields, path, zones)
+            done = number + 1
+    except pa.ArrowInvalid as wrong:
+        if _OUT_OF_RANGE not in str(wrong):
+            raise
+        yield from _beyond_nanoseconds(source, fields, path, zones, done)
+
+
+def _bytes(source: str | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    with pa.memory_map(source) as file:
+        return bytes(file.read())
+
+
+def _has_map(t: DataType) -> bool:
+    return t.root in ("MAP", "MULTISET") or any(_has_map(u) for u in (t.element, t.value, *(f.type for f in t.fields)) if u is not None)
+
+
+def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], writer_zone: str | None = None) -> pl.DataFrame:
+    frame = pl.from_arrow(batch)
+    assert isinstance(frame, pl.DataFrame)
+    return frame.select(_column(f, batch.schema.field(f.name).type, path, zones, writer_zone) for f in fields)
+
+
+def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None) -> pl.Expr:
+    """A physical column as its Paimon type says; with a `writer_zone`, timestamps come as seconds and nanoseconds."""
+    unit, zone = zones
+
+    def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
+        if writer_zone is not None and t.root in TIMESTAMPS:
+            return _joined(column, t, field, path, (zone, writer_zone), unit)
+        return _leaf(column, t, unit, zone)
+
+    if not _fits(field.type, arrow):
+        raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
+    column = pl.col(field.name)
+    column = column.cast(_listed(arrow)) if _has_map(field.type) else column
+    changed = blocks.rebuilt(column, field.type, leaf)
+    return (column if changed is None else changed).cast(polars_type(field.type, timestamp_unit=unit)).alias(field.name)
+
+
+def _listed(arrow: pa.DataType) -> pl.DataType:
+    """The Polars type of an Arrow type, maps as lists of key and value."""
+    checks = pa.types
+    if checks.is_map(arrow):
+        return pl.List(pl.Struct({"key": _listed(arrow.key_type), "value": _listed(arrow.item_type)}))
+    if checks.is_list(arrow):
+        return pl.List(_listed(arrow.value_type))
+    if checks.is_struct(arrow):
+        return pl.Struct({f.name: _listed(f.type) for f in arrow})
+    empty = pl.from_arrow(pa.array([], arrow))
+    assert isinstance(empty, pl.Series)
+    return empty.dtype
+
+
+_ARROW = {
+    "BOOLEAN": pa.types.is_boolean, "TINYINT": pa.types.is_integer, "SMALLINT": pa.types.is_integer, "INT": pa.types.is_integer,
+    "BIGINT": pa.types.is_integer, "FLOAT": pa.types.is_floating, "DOUBLE": pa.types.is_floating, "DECIMAL": pa.types.is_decimal,
+    "CHAR": pa.types.is_string, "VARCHAR": pa.types.is_string, "BINARY": pa.types.is_binary, "VARBINARY": pa.types.is_binary,
+    "BLOB": pa.types.is_binary, "DATE": pa.types.is_date32, "TIME": pa.types.is_integer, "TIMESTAMP": pa.types.is_timestamp,
+    "TIMESTAMP_LTZ": pa.types.is_timestamp, "ARRAY": pa.types.is_list, "ROW": pa.types.is_struct,
+}  # fmt: skip
+
+
+def _fits(t: DataType, arrow: pa.DataType) -> bool:
+    checks = pa.types
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and checks.is_struct(arrow):  # seconds and nanos
+        return True
+    if t.root in ("MAP", "MULTISET"):
+        key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
+        if checks.is_map(arrow):
+            return _fits(key, arrow.key_type) and _fits(value, arrow.item_type)
+        if checks.is_list(arrow) and checks.is_struct(arrow.value_type) and [f.name for f in arrow.value_type] == ["key", "value"]:
+            return _fits(key, arrow.value_type.field(0).type) and _fits(value, arrow.value_type.field(1).type)
+        return False
+    if t.root not in _ARROW or not _ARROW[t.root](arrow):
+        return False
+    if t.root == "ARRAY":
+        return _fits(part(t.element), arrow.value_type)
+    names = [f.name for f in arrow] if t.root == "ROW" else []
+    return all(f.name in names and _fits(f.type, arrow.field(f.name).type) for f in t.fields)
+
+
+def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> pl.Expr | None:
+    match t.root:
+        case "CHAR":
+            return column.str.strip_chars_end(" ")
+        case "TIME":
+            return (column.cast(pl.Int64) * 1_000_000).cast(pl.Time)
+        case "TIMESTAMP":
+            return column.dt.cast_time_unit(unit_of(t, unit))
+        case "TIMESTAMP_LTZ":
+            return _instant(column.dt.cast_time_unit(unit_of(t, unit)), zone)
+    return None
+
+
+def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
+    """What a legacy writer in `zone` meant by a stored instant: the digits of its wall clock there, in UTC."""
+    if zone is None or zone == "UTC":
+        return column
+    return column.dt.convert_time_zone(zone).dt.replace_time_zone(None).dt.replace_time_zone("UTC")
+
+
+# ---- timestamps that nanoseconds cannot hold -------------------------------------------------------------------------------------------------
+
+
+def _beyond_nanoseconds(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int) -> Iterator[pl.DataFrame]:
+    """The stripes from `first` on, with timestamps read as seconds and nanoseconds, which Arrow's reader cannot join for these."""
+    tail = orc_tail.parse(_bytes(source))
+    file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail, timestamps=True)))
+    for number in range(first, file.nstripes):
+        yield _frame(file.read_stripe(number, columns=[f.name for f in fields]), fields, path, zones, orc_tail.writer_zone(tail, number))
+
+
+def _joined(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None) -> pl.Expr:
+    """STRUCT<seconds, nanos> to a timestamp. `seconds` count from 2015-01-01 in the zone of the writer, instants from 2015-01-01 in UTC."""
+    ltz_zone, writer_zone = zones
+    unit = unit_of(t, finest)
+    nanos = column.struct.field("nanos").to_physical() - _EPOCH_2015 * 1_000_000_000
+    seconds = column.struct.field("seconds")
+    if t.root == "TIMESTAMP" and writer_zone not in ("", "UTC", "GMT"):
+        start = pl.lit(_EPOCH_2015 * 1_000_000).cast(pl.Datetime("us")).dt.replace_time_zone(writer_zone).to_physical() // 1_000_000
+        instants = ((seconds + start) * 1_000_000).cast(pl.Datetime("us", "UTC"))
+        seconds = instants.dt.convert_time_zone(writer_zone).dt.replace_time_zone(None).to_physical() // 1_000_000
+    else:
+        seconds = seconds + _EPOCH_2015
+    seconds = seconds - ((seconds < 0) & (nanos > 999_999)).cast(pl.Int64)  # as every ORC reader: writers truncate toward zero
+    ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+    within = partial(_within, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
+    seconds = seconds.map_batches(within, return_dtype=pl.Int64, is_elementwise=True)
+    joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None))
+    return _instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
+
+
+def _within(seconds: pl.Series, *, limit: int, field: Field, path: str) -> pl.Series:
+    if ((seconds >= limit) | (seconds < -limit)).any():
+        raise out_of_range(field, path)
+    return seconds

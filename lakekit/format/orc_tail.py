@@ -1,0 +1,397 @@
+"""What stands at the end of an ORC file: its types and stripes, and a way to present the same data under other types.
+
+    stripe: index streams | data streams | stripe footer        repeated
+    metadata | footer | postscript | one byte: length of the postscript
+
+    postscript  1 footer length · 2 compression · 3 block size · 5 metadata length
+    footer      3 stripes · 4 types · 6 rows · 7 column statistics (10: has a null)
+    stripe      1 offset · 2 index length · 3 data length · 4 footer length · 5 rows
+    type        1 kind · 2 subtypes (column numbers, preorder) · 3 field names
+    stripe footer  1 streams (1 kind · 2 column · 3 length, in the order of their bytes) · 2 encodings, one a column · 3 time zone of the writer
+
+All are protobuf messages; everything but the postscript is cut into chunks of `3 bytes LE: length * 2 + stored-as-is | bytes`.
+
+Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `relabelled` writes the tail anew so that the same streams
+are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as STRUCT<seconds, nanos>.
+
+Source: the ORC specification v1, "File Tail" and "Stripes".
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+from lakekit.types import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
+PRESENT, DATA, SECONDARY = 0, 1, 5
+_CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
+_MAX_TAIL_BYTES = 64 << 20
+_MAX_CHUNK = (1 << 23) - 1
+_ZEROS_V2 = b"\xc1\xff\x00\x00"
+"""512 zeros as a delta run: two header bytes, base 0, delta 0."""
+_ZEROS_V1 = b"\x7f\x00\x00"
+"""130 zeros as a run: length - 3, delta 0, base 0."""
+
+
+class Part(NamedTuple):
+    """A member of a protobuf message: its number, and a whole number or bytes."""
+
+    number: int
+    value: int | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stripe:
+    """Where a stripe lies."""
+
+    offset: int
+    index_bytes: int
+    data_bytes: int
+    footer_bytes: int
+    row_count: int
+
+
+@dataclass(slots=True)
+class Column:
+    """A node of the type tree: its message, the column number it had (-1: new), what it takes of another column's streams, its parts."""
+
+    kind: int
+    number: int
+    parts: list[Part]
+    children: list[Column] = field(default_factory=list)
+    names: list[bytes] = field(default_factory=list)
+    takes: dict[tuple[int, int], int] = field(default_factory=dict)
+    zeros: bool = False
+
+    def walk(self) -> Iterator[Column]:
+        """This column and all below it, in preorder."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """A file's tail: `root` is the type tree; `nulls[i]` whether column i has (or may have) nulls, `counts[i]` how many values that are none."""
+
+    data: bytes
+    codec: str
+    block_bytes: int
+    footer: tuple[Part, ...]
+    postscript: tuple[Part, ...]
+    stripes: tuple[Stripe, ...]
+    root: Column
+    nulls: tuple[bool, ...]
+    counts: tuple[int, ...]
+
+
+# ---- protobuf -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    found = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return found, at
+        shift += 7
+    raise Corrupt("a number in the file's tail does not end", field="tail")
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _parse(data: bytes) -> list[Part]:
+    """The members of a message, in order."""
+    found, at = [], 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            found.append(Part(tag >> 3, value))
+            continue
+        length, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+        if not 0 <= length <= len(data) - at:
+            raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
+        if wire == 2:
+            found.append(Part(tag >> 3, data[at : at + length]))
+        at += length
+    return found
+
+
+def _message(parts: list[Part]) -> bytes:
+    out = bytearray()
+    for number, value in parts:
+        _put_varint(out, number << 3 | (0 if isinstance(value, int) else 2))
+        if isinstance(value, int):
+            _put_varint(out, value)
+        else:
+            _put_varint(out, len(value))
+            out += value
+    return bytes(out)
+
+
+def _whole(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
+    for part in parts:
+        if part.number == number and isinstance(part.value, int):
+            return part.value
+    return default
+
+
+def _all(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
+    return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
+
+
+# ---- chunks -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
+    if codec == "none":
+        return data
+    out, at = bytearray(), 0
+    while at < len(data):
+        header = int.from_bytes(data[at : at + 3], "little")
+        length, at = header >> 1, at + 3
+        if length > len(data) - at:
+            raise Corrupt("a chunk of the file's tail does not fit", field="tail")
+        chunk = data[at : at + length]
+        out += chunk if header & 1 else _inflated(chunk, codec, block_bytes)
+        at += length
+        if len(out) > _MAX_TAIL_BYTES:
+            raise LimitExceeded(f"the tail inflates to more than {_MAX_TAIL_BYTES} bytes", field="tail")
+    return bytes(out)
+
+
+def _inflated(chunk: bytes, codec: str, block_bytes: int) -> bytes:
+    try:
+        match codec:
+            case "zlib":
+                return zlib.decompressobj(-15).decompress(chunk, block_bytes)
+            case "zstd":
+                with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+                    return bytes(stream.read(block_bytes))
+            case "snappy":
+                length, _ = _varint(chunk, 0)
+                if length > block_bytes:
+                    raise Corrupt("a chunk of the file's tail is longer than a block", field="tail")
+                return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
+            case "lz4":
+                return _lz4(chunk, block_bytes)
+    except (zlib.error, pa.ArrowException, OSError) as wrong:
+        raise Corrupt(f"the file's tail cannot be inflated: {wrong}", field="tail") from wrong
+    raise Unsupported(f"ORC compression {codec} is not supported by lakekit", feature=f"orc.compression.{codec}")
+
+
+def _lz4(chunk: bytes, limit: int) -> bytes:
+    """An LZ4 block: token | literal length | literals | 2 bytes LE distance | match length. Its length is nowhere stored."""
+    out, at = bytearray(), 0
+    while at < len(chunk):
+        token = chunk[at]
+        at += 1
+        literals, at = _lz4_length(chunk, at, token >> 4)
+        out += chunk[at : at + literals]
+        at += literals
+        if at >= len(chunk):
+            break
+        distance = int.from_bytes(chunk[at : at + 2], "little")
+        length, at = _lz4_length(chunk, at + 2, token & 15)
+        if not 0 < distance <= len(out) or len(out) + length > limit:
+            raise Corrupt("lz4: a match outside of the block", field="tail")
+        for _ in range(length + 4):
+            out.append(out[-distance])
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+    more = 255 if length == 15 else 0
+    while more == 255:
+        if at >= len(chunk):
+            raise Corrupt("lz4: the block ends inside a length", field="tail")
+        more = chunk[at]
+        length += more
+        at += 1
+    return length, at
+
+
+def _chunk(data: bytes, tail: Tail) -> bytes:
+    """The same bytes as chunks that are stored as they are."""
+    if tail.codec == "none":
+        return data
+    step = max(1, min(_MAX_CHUNK, tail.block_bytes))
+    cut = [data[at : at + step] for at in range(0, len(data), step)]
+    return b"".join((len(part) << 1 | 1).to_bytes(3, "little") + part for part in cut)
+
+
+# ---- the tail -------------------------------------------------------------------------------------------------------------------------------
+
+
+def parse(data: bytes) -> Tail:
+    """The tail of a whole file. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    length = data[-1] if data else 0
+    if length + 1 > len(data) or not length > 0:
+        raise Corrupt("it has no ORC postscript", field="postscript")
+    postscript = _parse(data[-1 - length : -1])
+    codec, block = _CODECS.get(_whole(postscript, 2), "unknown"), _whole(postscript, 3, 262144)
+    size, end = _whole(postscript, 1), len(data) - 1 - length
+    if size > end:
+        raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
+    footer = _parse(_inflate(data[end - size : end], codec, min(block, _MAX_TAIL_BYTES)))
+    types = [_parse(t) for t in _all(footer, 4)]
+    stripes = []
+    for stripe in _all(footer, 3):
+        members = _parse(stripe)
+        one = Stripe(
+            offset=_whole(members, 1),
+            index_bytes=_whole(members, 2),
+            data_bytes=_whole(members, 3),
+            footer_bytes=_whole(members, 4),
+            row_count=_whole(members, 5),
+        )
+        if one.offset + one.index_bytes + one.data_bytes + one.footer_bytes > end:
+            raise Corrupt("a stripe lies outside of the file", field="stripe")
+        stripes.append(one)
+    statistics = [_parse(s) for s in _all(footer, 7)]
+    nulls = tuple(bool(_whole(s, 10, 1)) for s in statistics) + (True,) * max(0, len(types) - len(statistics))
+    return Tail(
+        data=data,
+        codec=codec,
+        block_bytes=block,
+        footer=tuple(footer),
+        postscript=tuple(postscript),
+        stripes=tuple(stripes),
+        root=_tree(types, 0, 0),
+        nulls=nulls,
+        counts=tuple(_whole(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
+    )
+
+
+def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
+    if not 0 <= number < len(types) or depth > MAX_DEPTH:
+        raise Corrupt(f"column {number} of {len(types)} in the type tree", field="types")
+    parts = types[number]
+    below: list[int] = []
+    for part in parts:
+        if part.number == 2:
+            at = 0
+            while isinstance(part.value, bytes) and at < len(part.value):
+                child, at = _varint(part.value, at)
+                below.append(child)
+            below += [part.value] if isinstance(part.value, int) else []
+    if any(child <= number for child in below):
+        raise Corrupt(f"column {number} holds a column before it", field="types")
+    children = [_tree(types, child, depth + 1) for child in below]
+    return Column(_whole(parts, 1), number, parts, children, _all(parts, 3))
+
+
+def has_null_keys(column: Column, tail: Tail) -> bool:
+    """Whether some map below `column` may have a null key."""
+    below = any(has_null_keys(child, tail) for child in column.children)
+    return below or (column.kind == MAP and bool(column.children) and tail.nulls[column.children[0].number])
+
+
+# ---- the same streams under other types ---------------------------------------------------------------------------------------------------
+
+
+def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> bytes:
+    """The file with MAPs read as lists of key and value, and timestamps (if asked) as STRUCT<seconds LONG, nanos>.
+
+    `seconds` count from 2015-01-01 in the writer's time zone; `nanos` come as timestamps after 2015-01-01T00:00Z.
+    """
+    root = _changed(tail.root, maps=maps, timestamps=timestamps)
+    columns = list(root.walk())
+    moved: dict[tuple[int, int], int] = {}
+    for at, column in enumerate(columns):
+        moved |= dict.fromkeys(column.takes, at)
+    numbers = {column.number: at for at, column in enumerate(columns) if column.number >= 0}
+    out = bytearray(b"ORC")
+    stripes = []
+    for stripe in tail.stripes:
+        begin = stripe.offset
+        body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
+        held = tail.data[begin + len(body) : begin + len(body) + stripe.footer_bytes]
+        footer, more = _stripe_footer(_parse(_inflate(held, tail.codec, tail.block_bytes)), columns, numbers, moved, tail)
+        packed = _chunk(footer, tail)
+        sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
+        stripes.append(_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
+        out += body + more + packed
+    kept = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
+    added = [Part(2, len(out)), *(Part(3, one) for one in stripes), *(Part(4, t) for t in _types(root))]
+    packed = _chunk(_message([*added, *kept]), tail)
+    replaced = {1: len(packed), 5: 0, 7: 0}
+    postscript = _message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
+    return bytes(out) + packed + postscript + bytes([len(postscript)])
+
+
+def writer_zone(tail: Tail, number: int) -> str:
+    """The time zone of a stripe's writer, as its footer names it; empty where it does not."""
+    stripe = tail.stripes[number]
+    begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
+    footer = _parse(_inflate(tail.data[begin : begin + stripe.footer_bytes], tail.codec, tail.block_bytes))
+    return next(iter(_all(footer, 3)), b"").decode("utf-8", "replace")
+
+
+def _changed(column: Column, *, maps: bool, timestamps: bool) -> Column:
+    children = [_changed(child, maps=maps, timestamps=timestamps) for child in column.children]
+    if column.kind == MAP and maps and len(children) == 2:
+        entry = Column(STRUCT, -1, [], children, [b"key", b"value"])
+        return Column(LIST, column.number, [], [entry])
+    if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
+        seconds = Column(LONG, -1, [], takes={(column.number, DATA): 0})
+        nanos = Column(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY): 0}, zeros=True)
+        return Column(STRUCT, column.number, [], [seconds, nanos], [b"seconds", b"nanos"])
+    return Column(column.kind, column.number, column.parts, children, column.names)
+
+
+def _types(root: Column) -> Iterator[bytes]:
+    numbers = {id(column): at for at, column in enumerate(root.walk())}
+    for column in root.walk():
+        below = bytearray()
+        for child in column.children:
+            _put_varint(below, numbers[id(child)])
+        own = [part for part in column.parts if part.number not in (1, 2, 3)]
+        yield _message([Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own])
+
+
+def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
+    """The footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
+    made: list[Part] = []
+    for stream in _all(footer, 1):
+        members = _parse(stream)
+        kind, number = _whole(members, 1), _whole(members, 2)
+        at = moved.get((number, kind), numbers.get(number, 0))
+        made.append(Part(1, _message([Part(1, kind), Part(2, at), Part(3, _whole(members, 3))])))
+    encodings = _all(footer, 2)
+    more = bytearray()
+    kinds = []
+    for at, column in enumerate(columns):
+        old = next(iter(column.takes), (column.number, 0))[0]
+        encoding = encodings[old] if 0 <= old < len(encodings) else b""
+        kinds.append(Part(2, b"" if column.kind == STRUCT else encoding))
+        if column.zeros:
+            zeros = _chunk(_zeros(encoding, tail.counts[old]), tail)
+            more += zeros
+            made.append(Part(1, _message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
+    rest = [part for part in footer if part.number not in (1, 2)]
+    return _message([*made, *kinds, *rest]), bytes(more)
+
+
+def _zeros(encoding: bytes, count: int) -> bytes:
+    """At least `count` zeros in the integer encoding of a column."""
+    run, step = (_ZEROS_V2, 512) if _whole(_parse(encoding), 1) >= 2 else (_ZEROS_V1, 130)
+    return run * (count // step + 1)

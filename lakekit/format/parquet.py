@@ -1,0 +1,139 @@
+"""Parquet data files: one scan of Polars' own for many files, whose columns come as their schema says, whatever each file lacks.
+
+Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any physical type, and INT96
+timestamps in the unit asked for. Filters and projections on the frame reach the scan, and skip row groups. Nothing is opened before the frame runs.
+
+INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name.
+
+Source: FORMAT.md 7.4, `ParquetSchemaConverter`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
+from lakekit.format.dtypes import has_nanoseconds, polars_schema, polars_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.types import DataType, Field
+
+MAGIC = b"PAR1"
+_LAST_NS = 2**63 - 1
+_FOREIGN = pl.ScanCastOptions(
+    integer_cast="upcast",
+    float_cast="upcast",
+    datetime_cast=["nanosecond-downcast", "microsecond-downcast", "millisecond-upcast", "convert-timezone"],
+)
+"""What files of other writers may hold instead of what Paimon writes: only casts that keep every value of the column's own type."""
+
+
+def scan(
+    sources: Sequence[str | bytes],
+    fields: Sequence[Field],
+    *,
+    paths: Sequence[str],
+    timestamp_unit: str | None = None,
+    row_index: tuple[str, int] | None = None,
+    file_column: str | None = None,
+) -> pl.LazyFrame:
+    """The columns `fields` (their names and types as the files were written) of all `sources`, in order.
+
+    `sources` are paths that Polars opens, or whole files; `paths` are their names for errors. `row_index` adds a first column that counts rows over all
+    files from a start. `file_column` adds the source's path, last. Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    """
+    name, start = row_index if row_index is not None else (None, 0)
+    frame = pl.scan_parquet(
+        [BytesIO(source) if isinstance(source, bytes) else source for source in sources],  # type: ignore[arg-type] # all of one kind
+        glob=False,
+        hive_partitioning=False,
+        schema=polars_schema(fields, timestamp_unit=timestamp_unit),
+        missing_columns="insert",
+        extra_columns="ignore",
+        cast_options=_FOREIGN,
+        row_index_name=name,
+        row_index_offset=start,
+        include_file_paths=file_column,
+    )
+    if timestamp_unit == "us":
+        return frame
+    checked = [f for f in fields if has_nanoseconds(f.type)]
+    return frame.with_columns(_checked(f, sources, paths) for f in checked) if checked else frame
+
+
+def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str]) -> pl.Expr:
+    check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths)
+    return pl.col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
+
+
+def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str]) -> pl.Series:
+    if _reaches(column, _LAST_NS):
+        for source, path in zip(sources, paths, strict=True):
+            found = scan([source], [field], paths=[path], timestamp_unit="us").collect()[field.name]
+            # the last microsecond that nanoseconds reach, and the first
+            if _reaches(found, _LAST_NS // 1000 + 1, above=True) or _reaches(found, -(_LAST_NS // 1000), below=True):
+                raise out_of_range(field, path)
+    return column
+
+
+def out_of_range(field: Field, path: str) -> ValueOutOfRange:
+    """The error for a timestamp that nanoseconds cannot hold."""
+    return ValueOutOfRange(
+        f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-21 to 2262-04-11, which nanoseconds cannot hold. "
+        "Read it in microseconds: with_options({'lakekit.timestamp-unit': 'us'})",
+        column=field.name,
+        path=path,
+    )
+
+
+def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool = False) -> bool:
+    """Whether a timestamp at any depth is `tick` (or more, or less)."""
+    dtype = column.dtype
+    if isinstance(dtype, pl.Datetime):
+        ticks = column.to_physical()
+        return bool((ticks >= tick if above else ticks < tick if below else ticks == tick).any())
+    if isinstance(dtype, pl.List):
+        return _reaches(column.explode(), tick, above=above, below=below)
+    if isinstance(dtype, pl.Struct):
+        return any(_reaches(column.struct.field(f.name), tick, above=above, below=below) for f in dtype.fields)
+    return False
+
+
+def check(source: str | bytes, fields: Sequence[Field], path: str) -> int:
+    """Row count of a file whose footer was read and holds what lakekit can read; raises `Corrupt`, or `Unsupported` for a shredded VARIANT."""
+    try:
+        footer = pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source)
+        schema, rows = footer.schema_arrow, footer.metadata.num_rows
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    for field in fields:
+        at = schema.get_field_index(field.name)
+        if at >= 0 and _is_shredded(field.type, schema.field(at).type):
+            raise Unsupported(
+                f"{path}: column {field.name} holds a shredded VARIANT, which lakekit does not read. Select other columns, or rewrite the table "
+                "without variant shredding",
+                feature="type.variant.shredded",
+                path=path,
+            )
+    return int(rows)
+
+
+def _is_shredded(t: DataType, arrow: pa.DataType) -> bool:
+    if t.root == "VARIANT":
+        return pa.types.is_struct(arrow) and arrow.get_field_index("typed_value") >= 0
+    if t.root == "ROW" and pa.types.is_struct(arrow):
+        found = [(f.type, arrow.get_field_index(f.name)) for f in t.fields]
+        return any(at >= 0 and _is_shredded(u, arrow.field(at).type) for u, at in found)
+    if t.root == "ARRAY" and t.element is not None and pa.types.is_list(arrow):
+        return _is_shredded(t.element, arrow.value_type)
+    if t.root == "MAP" and t.value is not None and pa.types.is_map(arrow):
+        return _is_shredded(t.value, arrow.item_type)
+    return False
