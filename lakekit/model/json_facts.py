@@ -269,6 +269,8 @@ def scalar(value: Any) -> str:
             return "true" if value else "false"
         case str():
             return quoted(value)
+        case Decimal() if -64 < value.adjusted() < 64 and int(value.as_tuple().exponent) > -64:
+            return format(value, "f")
     return str(value)
 
 

@@ -1,0 +1,42 @@
+"""The consumers of a table: how far named streaming readers have come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import ConsumerNotFound
+from lakekit.meta import torn
+from lakekit.model.consumer import Consumer
+from lakekit.model.layout import is_plain
+
+if TYPE_CHECKING:
+    from lakekit.meta.torn import Place
+
+
+def ids(place: Place) -> list[str]:
+    """The ids of all consumers, sorted."""
+    listed = place.storage.list(place.layout.consumer_dir)
+    return [one.name.removeprefix("consumer-") for one in listed if one.name.startswith("consumer-") and not one.is_dir and one.name != "consumer-"]
+
+
+def find(place: Place, consumer_id: str) -> Consumer | None:
+    """What a consumer recorded; None when there is none."""
+    if not is_plain(f"consumer-{consumer_id}") or not consumer_id:
+        return None
+    return torn.find(place, place.layout.consumer(consumer_id), Consumer.from_json)
+
+
+def read(place: Place, consumer_id: str) -> Consumer:
+    """What a consumer recorded. Raises `ConsumerNotFound`."""
+    found = find(place, consumer_id)
+    if found is None:
+        known = ids(place)
+        there = f"its consumers are {', '.join(known)}" if known else "it has no consumers"
+        raise ConsumerNotFound(f"{place.name} has no consumer {consumer_id!r}; {there}", name=consumer_id)
+    return found
+
+
+def all(place: Place) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(handle) reads as meant
+    """What every consumer recorded, by id."""
+    pairs = [(one, find(place, one)) for one in ids(place)]
+    return {one: found for one, found in pairs if found is not None}

@@ -1,0 +1,166 @@
+"""A handle: the facts of an opened table, from which everything else is asked.
+
+    handle = open_handle("warehouse/shop.db/orders")
+    handle.schema, handle.options, handle.layout, handle.storage
+
+Opening reads the newest schema and nothing else. A handle does not change; `with_schema` and `with_options` make another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakekit import storage as storages
+from lakekit.errors import BranchNotFound, Corrupt
+from lakekit.meta import schemas
+from lakekit.model.layout import MAIN, Layout, is_plain
+from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.options.table import TableOptions
+from lakekit.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.model.schema import TableSchema
+    from lakekit.storage import PathLike
+    from lakekit.storage.protocol import Storage
+    from lakekit.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a table is, before anything of it is known: the least that `meta` works on."""
+
+    name: str
+    storage: Storage
+    layout: Layout
+    world: World = REAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """An opened table. `options` are those of its newest schema with `dynamic`, the caller's, put over them.
+
+    `newest_schema_id` is the schema whose options these are: a read of an old snapshot has that time's columns and today's options.
+    """
+
+    name: str
+    schema: TableSchema
+    options: TableOptions
+    layout: Layout
+    storage: Storage
+    dynamic: Mapping[str, Any] = EMPTY
+    world: World = REAL
+    newest_schema_id: int = 0
+
+    @property
+    def branch(self) -> str:
+        """The branch this handle looks at."""
+        return self.layout.branch
+
+    @property
+    def root(self) -> str:
+        """The table's folder."""
+        return self.layout.root
+
+    @property
+    def all_options(self) -> Mapping[str, str]:
+        """Every given option as text, the caller's put over the table's."""
+        return self.options.given
+
+    @property
+    def kind(self) -> Literal["key", "append"]:
+        """Whether the table has a primary key."""
+        return self.options.kind
+
+    @property
+    def fallback_branch(self) -> str | None:
+        """The branch whose partitions stand in for those this one lacks (`scan.fallback-branch`)."""
+        return self.options.scan_fallback_branch or None
+
+    def with_schema(self, schema: TableSchema) -> Handle:
+        """The same table with other columns: a newer schema brings its options, an older one is read with today's."""
+        if schema.id < self.newest_schema_id:
+            return replace(self, schema=replace(schema, options=self.schema.options))
+        return _opened(Ground(name=self.name, storage=self.storage, layout=self.layout, world=self.world), schema, self.dynamic)
+
+    def with_options(self, options: Mapping[str, Any]) -> Handle:
+        """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
+        changed = self.options.changed(options)
+        dynamic = {key: value for key, value in {**self.dynamic, **options}.items() if value is not None}
+        return replace(self, options=changed, dynamic=Frozen(dynamic), layout=_layout(self.layout, changed))
+
+    def on_branch(self, name: str) -> Handle:
+        """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
+        layout = _branch_layout(self.name, self.layout, name)
+        ground = Ground(name=self.name, storage=self.storage, layout=layout, world=self.world)
+        return _opened(ground, schemas.latest(ground), self.dynamic)
+
+
+def open_handle(
+    path: str | PathLike,
+    *,
+    branch: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    name: str | None = None,
+    world: World = REAL,
+) -> Handle:
+    """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for.
+
+    Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`, `Corrupt`.
+    """
+    dynamic = {key: value for key, value in (options or {}).items() if value is not None}
+    asked = path if isinstance(path, str) else path.__fspath__()
+    if storage is None:
+        storage, root = storages.open(path, storage_options)
+    else:
+        root = asked.rstrip("/")
+    name = name or name_of(root)
+    layout = _branch_layout(name, Layout(root=root), branch or str(dynamic.get("branch") or MAIN))
+    ground = Ground(name=name, storage=storage, layout=layout, world=world)
+    return _opened(ground, schemas.latest(ground, asked=asked), dynamic)
+
+
+def name_of(root: str) -> str:
+    """What messages call the table at a path: `orders`, or `shop.orders` where the folder above is a database's."""
+    parent, _, own = root.rstrip("/").rpartition("/")
+    database = parent.rpartition("/")[2]
+    return f"{database.removesuffix('.db')}.{own}" if database.endswith(".db") and database != ".db" else own
+
+
+def _opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any]) -> Handle:
+    options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
+    if dynamic:
+        options = options.changed(dynamic)
+    return Handle(
+        name=ground.name,
+        schema=schema,
+        options=options,
+        layout=_layout(ground.layout, options),
+        storage=ground.storage,
+        dynamic=Frozen(dynamic),
+        world=ground.world,
+        newest_schema_id=schema.id,
+    )
+
+
+def _layout(layout: Layout, options: TableOptions) -> Layout:
+    directory = options.data_file_path_directory or ""
+    if directory and not all(is_plain(part) for part in directory.strip("/").split("/")):
+        raise Corrupt(f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder", field="data-file.path-directory")
+    return replace(
+        layout,
+        directory=directory.strip("/"),
+        index_beside_data=options.index_file_in_data_file_dir,
+        external_roots=options.data_file_external_paths,
+    )
+
+
+def _branch_layout(name: str, layout: Layout, branch: str) -> Layout:
+    wanted = branch.strip() or MAIN
+    if not is_plain(wanted):
+        raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
+    return layout.on_branch(wanted)

@@ -1,0 +1,98 @@
+"""The schemas of a table: every number there is, and what each says. A schema file never changes, so that decoding one twice is remembered by content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
+from lakekit.meta import torn
+from lakekit.model.layout import MAIN
+from lakekit.model.schema import TableSchema
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from lakekit.meta.torn import Place
+    from lakekit.storage.protocol import Stat
+
+_SHOWN = 12
+_LOOKED_AT = 200
+
+
+def ids(place: Place) -> list[int]:
+    """The numbers of all schemas, ascending."""
+    return torn.numbers(place, place.layout.schema_dir, "schema-")
+
+
+def read(place: Place, schema_id: int) -> TableSchema:
+    """The schema of that number. Raises `Corrupt` when the table refers to one that is not there."""
+    path = place.layout.schema(schema_id)
+    try:
+        found = torn.read(place, path, TableSchema.from_json)
+    except FileMissing:
+        there = ", ".join(map(str, ids(place))) or "none"
+        raise Corrupt(f"{place.name} refers to schema {schema_id}, which is not there; schemas are {there}", path=path, field="schemaId") from None
+    if found.id != schema_id:
+        raise Corrupt(f"{path} says it is schema {found.id}", path=path, field="id")
+    return found
+
+
+def latest(place: Place, *, asked: str | None = None) -> TableSchema:
+    """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
+    found = ids(place)
+    if not found:
+        raise missing(place, asked or place.layout.root)
+    return read(place, found[-1])
+
+
+def all(place: Place) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
+    """Every schema, by number."""
+    return each(lambda number: read(place, number), ids(place))
+
+
+# ---- when there is none ----------------------------------------------------------------------------------------------------------------------
+
+
+def missing(place: Place, asked: str) -> TableNotFound | BranchNotFound:
+    """The error of a location without schema, with what the location looks like instead."""
+    layout, storage = place.layout, place.storage
+    if layout.branch != MAIN and torn.numbers(place, f"{layout.root}/schema", "schema-"):
+        from_list = [one.name.removeprefix("branch-") for one in storage.list(layout.branches_dir) if one.is_dir and one.name.startswith("branch-")]
+        there = f"its branches are {', '.join(from_list)}" if from_list else "it has no branches"
+        return BranchNotFound(f"{place.name} has no branch {layout.branch!r}; {there}", name=layout.branch)
+    return TableNotFound(f'no Paimon table at "{asked}": {_why(place)}', name=asked)
+
+
+def _why(place: Place) -> str:
+    layout, storage = place.layout, place.storage
+    found = storage.stat(layout.root)
+    if found is None:
+        return "there is no such folder"
+    if not found.is_dir:
+        return "it is a file; a table is a folder"
+    inside = storage.list(layout.root)
+    if any(one.name == "schema" and one.is_dir for one in inside):
+        return "its schema/ folder holds no file schema-0, schema-1, …"
+    return "it has no schema/ folder" + _instead(place, inside)
+
+
+def _instead(place: Place, inside: list[Stat]) -> str:
+    parent, _, own = place.layout.root.rpartition("/")
+    tables = [one.name for one in inside[:_LOOKED_AT] if one.is_dir and _is_table(place, one.path)]
+    if tables:
+        return f". It looks like a database; its tables are {_some(tables)}"
+    databases = [one.name.removesuffix(".db") for one in inside if one.is_dir and one.name.endswith(".db")]
+    if databases:
+        return f". It looks like a warehouse; its databases are {_some(databases)}"
+    if _is_table(place, parent):
+        return f'. It is the {own} folder of the table "{parent}"'
+    return ""
+
+
+def _is_table(place: Place, directory: str) -> bool:
+    return bool(torn.numbers(place, f"{directory}/schema", "schema-"))
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

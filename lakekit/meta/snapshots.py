@@ -1,0 +1,224 @@
+"""The snapshots of a table: which there are, the newest and oldest, and the one of a time.
+
+The hint files are advice. LATEST is believed only with proof: the snapshot it names can be read and the next one is not there; else the directory is
+listed. Snapshots may vanish between two calls, by expiry or rollback, so that what was just listed is looked up again before anything is called missing.
+Source: FORMAT.md 1.6 and 3, ENGINE.md 6.2, `SnapshotManager`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
+from lakekit.meta import tags, torn
+from lakekit.model.snapshot import Snapshot
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.meta.torn import Place
+
+_ATTEMPTS = 5
+_SHOWN = 8
+
+
+# ---- which there are -------------------------------------------------------------------------------------------------------------------------
+
+
+def ids(place: Place) -> list[int]:
+    """The numbers of all snapshots, ascending."""
+    return torn.numbers(place, place.layout.snapshot_dir, "snapshot-")
+
+
+def changelog_ids(place: Place) -> list[int]:
+    """The numbers of the long-lived changelogs: snapshots that expired and whose changes were kept; ascending."""
+    return torn.numbers(place, place.layout.changelog_dir, "changelog-")
+
+
+def latest_id(place: Place) -> int | None:
+    """The newest snapshot's number; None while there is none."""
+    hint = _hint(place, place.layout.latest_hint)
+    if hint and not _there(place, hint + 1) and _there(place, hint):
+        return hint
+    found = ids(place)
+    return found[-1] if found else None
+
+
+def earliest_id(place: Place) -> int | None:
+    """The oldest snapshot's number; None while there is none."""
+    hint = _hint(place, place.layout.earliest_hint)
+    if hint and _there(place, hint) and not _there(place, hint - 1):
+        return hint
+    found = ids(place)
+    return found[0] if found else None
+
+
+def _there(place: Place, snapshot_id: int) -> bool:
+    return place.storage.exists(place.layout.snapshot(snapshot_id))
+
+
+def _hint(place: Place, path: str) -> int | None:
+    """What a hint file says; None where it is missing or makes no sense."""
+    try:
+        text = place.storage.read(path, 0, 32)
+    except StorageFailed:
+        return None
+    return int(text) if text.isdigit() and len(text) <= 18 else None
+
+
+# ---- one of them -----------------------------------------------------------------------------------------------------------------------------
+
+
+def find(place: Place, snapshot_id: int) -> Snapshot | None:
+    """The snapshot of that number; None when it is not there."""
+    path = place.layout.snapshot(snapshot_id)
+    found = torn.find(place, path, Snapshot.from_json)
+    if found is not None and found.id != snapshot_id:
+        raise Corrupt(f"{path} says it is snapshot {found.id}", path=path, field="id")
+    return found
+
+
+def read(place: Place, snapshot_id: int) -> Snapshot:
+    """The snapshot of that number. Raises `SnapshotNotFound` naming those that remain and the tags that keep one."""
+    found = find(place, snapshot_id) if snapshot_id >= 0 else None
+    if found is None:
+        raise missing(place, snapshot_id)
+    return found
+
+
+def find_changelog(place: Place, snapshot_id: int) -> Snapshot | None:
+    """The long-lived changelog of an expired snapshot; None when there is none."""
+    return torn.find(place, place.layout.changelog(snapshot_id), Snapshot.from_json)
+
+
+def find_change(place: Place, snapshot_id: int) -> Snapshot | None:
+    """The snapshot of that number, or its long-lived changelog: what a stream reads."""
+    return find(place, snapshot_id) or find_changelog(place, snapshot_id)
+
+
+def latest(place: Place) -> Snapshot | None:
+    """The newest snapshot; None while there is none."""
+    hint = _hint(place, place.layout.latest_hint)
+    if hint and not _there(place, hint + 1):
+        found = find(place, hint)
+        if found is not None:
+            return found
+    return _at_end(place, -1)
+
+
+def earliest(place: Place) -> Snapshot | None:
+    """The oldest snapshot; None while there is none."""
+    return _at_end(place, 0)
+
+
+def _at_end(place: Place, end: int) -> Snapshot | None:
+    number = 0
+    for _ in range(_ATTEMPTS):
+        known = ids(place)
+        if not known:
+            return None
+        number = known[end]
+        found = find(place, number)
+        if found is not None:
+            return found
+    raise SnapshotNotFound(f"the snapshots of {place.name} vanish as they are listed, {number} last; is the table being dropped?", name=str(number))
+
+
+def all(place: Place) -> list[Snapshot]:  # noqa: A001 - snapshots.all(handle) reads as meant
+    """Every snapshot, by number; those that expire meanwhile are left out."""
+    return [found for found in each(lambda number: find(place, number), ids(place)) if found is not None]
+
+
+# ---- by time ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def at_time(place: Place, time_ms: int) -> Snapshot | None:
+    """The newest snapshot made at or before that time; None when all are younger or there is none."""
+    return _last(place, lambda snapshot: snapshot.time_millis <= time_ms)
+
+
+def first_since(place: Place, time_ms: int) -> Snapshot | None:
+    """The oldest snapshot made at or after that time; None when all are older or there is none."""
+    before = _last(place, lambda snapshot: snapshot.time_millis < time_ms)
+    later = [number for number in ids(place) if before is None or number > before.id]
+    return find(place, later[0]) if later else None
+
+
+def at_watermark(place: Place, watermark: int) -> Snapshot:
+    """The oldest snapshot whose watermark is at least that; one without takes the nearest older one's. Raises `SnapshotNotFound`."""
+    known = ids(place)
+    low, high, found = 0, len(known) - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        at, reached = _watermark(place, known, middle, low)
+        if reached is None or reached < watermark:
+            low = middle + 1
+        else:
+            found, high = known[at], at - 1
+    if found is None:
+        newest = latest(place)
+        has = "none" if newest is None or newest.watermark_or_none is None else str(newest.watermark_or_none)
+        raise SnapshotNotFound(f"{place.name} has no snapshot with a watermark of {watermark} or later; its newest watermark is {has}", name=str(watermark))
+    return read(place, found)
+
+
+def _watermark(place: Place, known: list[int], at: int, low: int) -> tuple[int, int | None]:
+    """The watermark at a place of the list, or the nearest one before it and where that is; nothing below `low` is looked at."""
+    for earlier in range(at, low - 1, -1):
+        snapshot = find(place, known[earlier])
+        if snapshot is not None and snapshot.watermark_or_none is not None:
+            return earlier, snapshot.watermark_or_none
+    return at, None
+
+
+def _last(place: Place, holds: Callable[[Snapshot], bool]) -> Snapshot | None:
+    """The newest snapshot that satisfies a condition which, once it fails, fails for all newer ones."""
+    for _ in range(_ATTEMPTS):
+        known = ids(place)
+        low, high, found = 0, len(known) - 1, None
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = find(place, known[middle])
+            if snapshot is None:
+                break  # expired since the listing
+            if holds(snapshot):
+                found, low = snapshot, middle + 1
+            else:
+                high = middle - 1
+        else:
+            return found
+    raise SnapshotNotFound(f"the snapshots of {place.name} vanish as they are searched; is the table being dropped?")
+
+
+# ---- what to say when there is none ----------------------------------------------------------------------------------------------------------
+
+
+def describe_range(place: Place) -> str:
+    """Which snapshots there are, in words."""
+    known = ids(place)
+    if not known:
+        return "it has no snapshots yet"
+    return f"snapshot {known[0]} remains" if len(known) == 1 else f"snapshots {known[0]} to {known[-1]} remain"
+
+
+def missing(place: Place, snapshot_id: int) -> SnapshotNotFound:
+    """The error of a snapshot that is not there: which remain, and which tags keep one."""
+    known = ids(place)
+    if not known:
+        return SnapshotNotFound(f"{place.name} has no snapshot {snapshot_id}: it has no snapshots yet", name=str(snapshot_id))
+    gone = f"is gone: {describe_range(place)}" if snapshot_id < known[-1] else f"does not exist: {describe_range(place)}"
+    if snapshot_id < 1:
+        gone = f"does not exist: ids begin at 1 and {describe_range(place)}"
+    return SnapshotNotFound(f"snapshot {snapshot_id} of {place.name} {gone}.{_kept(place)}", name=str(snapshot_id))
+
+
+def _kept(place: Place) -> str:
+    try:
+        shown = [f"{tag.name} ({tag.snapshot.id})" for tag in tags.all(place)]
+    except LakekitError:
+        shown = tags.names(place)
+    if not shown:
+        return ""
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return f" A tag keeps one: tags are {', '.join(shown[:_SHOWN])}{more}"

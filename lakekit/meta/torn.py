@@ -1,0 +1,73 @@
+"""Small metadata files whole: a reader may meet one half-written where a storage overwrites in place, and then reads again (FORMAT 3.1).
+
+Only text that is no JSON is read again; a member that is wrong stays wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lakekit.errors import Corrupt
+from lakekit.model.json_facts import SYNTAX
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.model.layout import Layout
+    from lakekit.storage.protocol import Storage
+    from lakekit.world import World
+
+T = TypeVar("T")
+
+ATTEMPTS = 10
+WAIT_MS = 200
+
+
+class Place(Protocol):
+    """Where a table's metadata is: what every function of `meta` takes. A `Handle` is one."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the table."""
+        ...
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def world(self) -> World: ...
+
+
+def read(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T:
+    """What a JSON file says. Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was no JSON ten times, 200 ms apart."""
+    for attempt in range(1, ATTEMPTS + 1):
+        data = place.storage.read(path)
+        try:
+            return decode(data, path)
+        except Corrupt as damaged:
+            if damaged.field != SYNTAX or attempt == ATTEMPTS:
+                raise
+        place.world.wait(WAIT_MS)
+    raise AssertionError
+
+
+def find(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
+    """As `read`; None when there is no such file."""
+    try:
+        return read(place, path, decode)
+    except FileMissing:
+        return None
+
+
+def numbers(place: Place, directory: str, prefix: str) -> list[int]:
+    """The ids N of the files `<prefix>N` in a directory, ascending; every other name belongs to somebody else."""
+    found = []
+    for one in place.storage.list(directory):
+        digits = one.name.removeprefix(prefix)
+        if not one.is_dir and digits != one.name and digits.isascii() and digits.isdecimal() and len(digits) <= 18 and str(int(digits)) == digits:
+            found.append(int(digits))
+    return sorted(found)

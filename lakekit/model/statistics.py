@@ -1,0 +1,71 @@
+"""The statistics file `statistics/stat-<uuid>-<n>` that ANALYZE writes.
+
+    { "snapshotId" : 1, "schemaId" : 0, "mergedRecordCount" : 1, "mergedRecordSize" : 100,
+      "colStats" : { "dec" : { "colId" : 4, "distinctCount" : 1, "min" : "1.50", "max" : "1.50", "nullCount" : 0, "avgLen" : 8, "maxLen" : 8 } } }
+
+`min` and `max` are texts (FORMAT 3.6). Source: FORMAT.md 3.6, `Statistics`, `ColStats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.model import json_facts
+from lakekit.model.json_facts import member, small, text, whole
+from lakekit.options.frozen import EMPTY, Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """What ANALYZE found in one column; lengths are in bytes."""
+
+    column_id: int = member("colId", small)
+    distinct_count: int | None = member("distinctCount", whole, default=None)
+    min: str | None = member("min", text, default=None)
+    max: str | None = member("max", text, default=None)
+    null_count: int | None = member("nullCount", whole, default=None)
+    avg_length_bytes: int | None = member("avgLen", whole, default=None)
+    max_length_bytes: int | None = member("maxLen", whole, default=None)
+    extra: Mapping[str, Any] = json_facts.extra_member()
+    nulls: tuple[str, ...] = json_facts.nulls_member()
+
+
+def _columns(name: str, value: Any) -> Frozen[str, ColumnStatistics]:
+    if not isinstance(value, dict):
+        raise json_facts.wrong(name, "an object of columns", value)
+    found = {}
+    for column, members in value.items():
+        if not isinstance(members, dict):
+            raise json_facts.wrong(f"{name}.{column}", "an object", members)
+        found[column] = json_facts.decode(ColumnStatistics, members)
+    return Frozen(found)
+
+
+def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
+    return {name: json_facts.encode(found) for name, found in columns.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What ANALYZE found of a snapshot; sizes are in bytes."""
+
+    snapshot_id: int = member("snapshotId", whole)
+    schema_id: int = member("schemaId", whole)
+    merged_record_count: int | None = member("mergedRecordCount", whole, default=None)
+    merged_record_size_bytes: int | None = member("mergedRecordSize", whole, default=None)
+    columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
+    extra: Mapping[str, Any] = json_facts.extra_member()
+    nulls: tuple[str, ...] = json_facts.nulls_member()
+
+    @staticmethod
+    def from_json(data: bytes, path: str | None = None) -> Statistics:
+        """What a statistics file says; raises `Corrupt`."""
+        return json_facts.decode(Statistics, json_facts.loads(data, path), path)
+
+    def to_json(self) -> bytes:
+        """The file's bytes, as the reference prints them."""
+        return json_facts.dumps(json_facts.encode(self))
