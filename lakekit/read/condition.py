@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakekit.predicate import FALSE, TRUE, Leaf, Predicate, conjunction, disjunction, negate
 from lakekit.types import Instant
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "=", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _MAX_TEXT = 1 << 20
 """A longer filter (a set of very many literals) is not worth parsing: it prunes little and costs much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter as planning sees it: a necessary predicate, and the conjuncts that partition columns, or key columns, decide alone."""
+
+    predicate: Predicate = TRUE
+    on_partition: tuple[pl.Expr, ...] = ()
+    on_key: tuple[pl.Expr, ...] = ()
 
 
 class _NotUnderstood(Exception):  # noqa: N818 - never leaves this module

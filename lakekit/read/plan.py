@@ -1,4 +1,4 @@
-"""A snapshot and a condition become what has to be read: raw files, and sections that must be merged.
+"""A snapshot and a condition become what has to be read: raw files, and files of buckets that must be merged.
 
 Everything here works on the columns of manifest entries; a `DataFile` is made only for a file that survives. Each step counts what it drops, and
 `t.explain()` prints those counts. Rules: ENGINE 2.10 (what is visible), 6.4 (what may be skipped), 2.5 (sections).
@@ -7,6 +7,7 @@ Everything here works on the columns of manifest entries; a `DataFile` is made o
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,39 +15,37 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit import world
 from lakekit.codec import binary_row
-from lakekit.files import deletions
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import rule as rules
-from lakekit.lsm import runs
 from lakekit.meta import manifests
-from lakekit.model import stats
-from lakekit.predicate import TRUE, And, Predicate, columns, conjuncts
-from lakekit.read import file_index, prune, select
+from lakekit.model.entries import Entries, empty
+from lakekit.predicate import TRUE, columns, conjuncts, conjunction
+from lakekit.read import bounds, file_index, sections, select
+from lakekit.read.condition import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
+    from lakekit.predicate import Predicate
+    from lakekit.read.file_index import Hit
+    from lakekit.read.sections import Bucket
+    from lakekit.read.travel import Position
 
     Mask = NDArray[np.bool_]
 
 POSTPONE_BUCKET = -2
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A filter as planning sees it: the necessary predicate, and the conjuncts that partition columns alone decide."""
-
-    predicate: Predicate = TRUE
-    on_partition: tuple[pl.Expr, ...] = ()
-    on_key: tuple[pl.Expr, ...] = ()
+CHOOSING = ("deduplicate", "first-row")
+"""Engines that choose a row as it is; the others build rows from many."""
+ANYWHERE = Condition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +58,207 @@ class Step:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """Runs of one bucket whose keys overlap: indices into the plan's entries, oldest run first."""
-
-    runs: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a read has to do. `raw` and the sections' runs are indices into `entries`.
+    """What a read has to do. `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do.
 
-    Raw files need no merge; where `drops_deletes` says so, rows of kind -U and -D are left out. `masks` holds, for a file name, the row positions its
-    file index leaves; `deletions` where its deletion vector lies.
+    `hits` says, for a file name, which row positions its file index leaves; `vectors` which index file holds its deletion vector.
     """
 
     handle: Handle
     snapshot: Snapshot | None
     entries: Entries
     raw: NDArray[np.int64]
-    merged: Mapping[tuple[bytes, int], tuple[Section, ...]]
-    rule: MergeRule | None
-    deletions: Mapping[str, deletions.Located] = field(default_factory=dict)
-    masks: Mapping[str, object] = field(default_factory=dict)
+    merged: tuple[Bucket, ...] = ()
+    rule: MergeRule | None = None
+    condition: Condition = ANYWHERE
+    hits: Mapping[str, Hit] = field(default_factory=dict)
+    vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
-    bytes_total: int | None = None
+
+    @cached_property
+    def chosen(self) -> NDArray[np.int64]:
+        """Indices of every file that will be read."""
+        parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged)]
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+class Funnel:
+    """Entries on their way through the steps, and what each step dropped. `groups` follows the entries: which section of several runs each belongs to, or -1."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self.groups = np.full(len(entries), -1)
+        self.steps: list[Step] = []
+
+    def step(self, why: str, mask: Mask | None) -> None:
+        """Keeps what the mask says; None: this step has nothing to say."""
+        if mask is None or not len(mask):
+            return
+        before = len(self.entries)
+        if not mask.all():
+            self.entries, self.groups = self.entries.filter(mask), self.groups[mask]
+        self.steps.append(Step("files", before, len(self.entries), why))
+
+
+def plan_read(handle: Handle, position: Position, condition: Condition = ANYWHERE, *, limit: int | None = None) -> Plan:
+    """The plan of a batch read of a position. Reads metadata only. Raises `Unsupported` for a table that cannot be read."""
+    rule = rules.of(handle.schema, handle.options) if handle.schema.primary_keys else None
+    snapshot = position.snapshot
+    if snapshot is None:
+        return Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64), rule=rule)
+    listed = manifests.manifest_files(handle, snapshot)
+    kept = _keep_manifests(handle, listed, condition)
+    funnel = Funnel(manifests.live(handle, kept))
+    if len(kept) < len(listed):
+        funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
+    funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+    if position.created_since_ms is not None:
+        funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
+    plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)
+    return replace(plan, files_total=sum(m.num_added_files - m.num_deleted_files for m in listed))
+
+
+def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None) -> Plan:
+    """The plan over given live entries: pruning, sections, file indexes."""
+    index = manifests.index_entries(handle, snapshot)
+    vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges}
+    _prune_places(handle, funnel, index, condition)
+    if rule is not None:
+        _prune_keys(handle, funnel, rule, condition)
+        funnel.groups = sections.groups(handle, funnel.entries)
+    hits = _prune_values(handle, funnel, rule, condition)
+    raw = np.flatnonzero(funnel.groups < 0)
+    if limit is not None and rule is None and not vectors:
+        raw = _enough(funnel.entries, raw, limit)
+    return Plan(
+        handle=handle,
+        snapshot=snapshot,
+        entries=funnel.entries,
+        raw=raw,
+        merged=sections.buckets(funnel.entries, funnel.groups),
+        rule=rule,
+        condition=condition,
+        hits=hits,
+        vectors=vectors,
+        steps=tuple(funnel.steps),
+    )
+
+
+# ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _visible(handle: Handle, entries: Entries) -> Mask | None:
+    """Postponed files never; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
+    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET
+    if handle.schema.primary_keys and sections.hides_level_zero(handle):
+        mask &= entries.numbers("level") > 0
+    return None if mask.all() else mask
+
+
+def _created_since(entries: Entries, time_ms: int) -> Mask:
+    made = entries.column("creation_time").cast(pa.int64())
+    return np.asarray(pc.fill_null(pc.greater_equal(made, world.wall_clock_ms(time_ms)), True))
+
+
+# ---- partitions and buckets ----------------------------------------------------------------------------------------------------------------------
+
+
+def _keep_manifests(handle: Handle, listed: list[ManifestFile], condition: Condition) -> list[ManifestFile]:
+    """Manifests whose partition ranges may hold what is asked."""
+    wanted = _only(condition.predicate, set(handle.schema.partition_keys))
+    if wanted == TRUE:
+        return listed
+    kept = bounds.keep_manifests(handle, listed, wanted)
+    return [m for m, keep in zip(listed, kept, strict=True) if keep]
+
+
+def partition_frame(handle: Handle, rows: pa.BinaryArray) -> pl.DataFrame:
+    """Serialized partition rows as a frame, a column a partition key."""
+    fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
+    decoded = binary_row.decode_columns(rows, [f.type for f in fields])
+    wanted = polars_schema(fields)
+    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
+
+
+def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condition: Condition) -> None:
+    """By partition, exactly; by bucket, from the values of the whole bucket key."""
+    if not len(funnel.entries):
+        return
+    if condition.on_partition:
+        encoded = funnel.entries.column("partition").dictionary_encode()
+        frame = partition_frame(handle, encoded.dictionary)
+        chosen = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+        funnel.step("partition", chosen[encoded.indices.to_numpy()])
+    keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
+    named = select.named_keys(condition.predicate, keys)
+    if named is None:
+        return
+    total = funnel.entries.numbers("total_buckets")
+    if (total > 0).any():
+        funnel.step("bucket", select.keep_buckets(handle.options.bucket_function_type, named, keys, funnel.entries.numbers("bucket"), total))
+    hashed = [entry for entry in index if entry.index_type == "HASH"]
+    if hashed and handle.options.bucket == -1:
+        funnel.step("hash index", select.keep_hashed(handle, named, keys, hashed, funnel.entries))
+
+
+# ---- keys and values -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _only(predicate: Predicate, names: set[str]) -> Predicate:
+    """The conjuncts that use only those columns."""
+    return conjunction([part for part in conjuncts(predicate) if (used := set(columns(part))) and used <= names])
+
+
+def _without(predicate: Predicate, names: set[str]) -> Predicate:
+    """The conjuncts that use any other column."""
+    return conjunction([part for part in conjuncts(predicate) if not set(columns(part)) <= names])
+
+
+def _named(predicate: Predicate) -> str:
+    return ", ".join(sorted(set(columns(predicate))))
+
+
+def _prune_keys(handle: Handle, funnel: Funnel, rule: MergeRule, condition: Condition) -> None:
+    """By key range: every version of a key shares the key, so any file may go."""
+    on_key = _only(condition.predicate, set(rule.key))
+    if on_key != TRUE and len(funnel.entries):
+        funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
+
+
+def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Mapping[str, Hit]:
+    """By value statistics and file indexes, where no other version of a key could come back; what the indexes leave of files that stay."""
+    if condition.predicate == TRUE or not len(funnel.entries):
+        return {}
+    decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
+    on_value = _without(condition.predicate, decided)
+    if on_value != TRUE:
+        fit = bounds.keep(handle, funnel.entries, on_value, "value")
+        if rule is not None:
+            fit = _whole_sections(fit, funnel.groups, chooses=rule.engine in CHOOSING)
+        funnel.step(f"values {_named(on_value)}", fit)
+    alone = np.flatnonzero(funnel.groups < 0)
+    found = file_index.evaluate(handle, funnel.entries, alone, condition.predicate)
+    if not found:
+        return {}
+    dead = pa.array([name for name, hit in found.items() if hit is False], pa.string())
+    funnel.step("file index", ~np.asarray(pc.is_in(funnel.entries.column("file_name"), dead)))
+    return {name: hit for name, hit in found.items() if not isinstance(hit, bool)}
+
+
+def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
+    """A file among overlapping runs goes only with its whole section, and only where the merge chooses whole rows."""
+    kept = fit.copy()
+    inside = groups >= 0
+    if not chooses:
+        return kept | inside
+    alive = np.unique(groups[inside & fit])
+    kept[inside] = np.isin(groups[inside], alive)
+    return kept
+
+
+def _enough(entries: Entries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The first files that hold `limit` rows together."""
+    before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
+    return raw[before < limit]

@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakekit.codec import hash_index
 from lakekit.codec.hashing import buckets, hash_columns
+from lakekit.files.places import partition_path
 from lakekit.predicate import Leaf, Predicate, conjuncts
 from lakekit.read.prune import as_scalar
 from lakekit.types import to_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.index_file import IndexEntry
     from lakekit.types import Field
 
 MAX_COMBINATIONS = 1000
@@ -69,7 +75,20 @@ def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], b
     return mask
 
 
-def hashed_buckets(keys: list[pa.Array], fields: Sequence[Field], indexes: Callable[[], dict[tuple[bytes, int], NDArray[np.int32]]]) -> set[tuple[bytes, int]]:
-    """The (partition, bucket) pairs whose hash index holds the hash of a key."""
+def keep_hashed(handle: Handle, keys: list[pa.Array], fields: Sequence[Field], indexes: Sequence[IndexEntry], entries: Entries) -> NDArray[np.bool_]:
+    """Entries of dynamic buckets whose hash index holds the hash of a key; buckets without an index stay.
+
+    Only the indexes of buckets that are still in question are read.
+    """
     wanted = hash_columns(keys, [field.type for field in fields])
-    return {place for place, hashes in indexes().items() if np.isin(wanted, hashes).any()}
+    bucket = entries.numbers("bucket")
+    encoded = entries.column("partition").dictionary_encode()
+    code = encoded.indices.to_numpy()
+    mask = np.ones(len(entries), bool)
+    for at, partition in enumerate(encoded.dictionary.to_pylist()):  # scalar: the partitions still in question
+        for index in indexes:
+            inside = (code == at) & (bucket == index.bucket) if index.partition == partition else np.zeros(0, bool)
+            if inside.any():
+                path = handle.layout.index(index.file_name, partition_path=partition_path(handle, partition), bucket=index.bucket, external_path=index.external_path)
+                mask[inside] = bool(np.isin(wanted, hash_index.decode(handle.storage.read(path), path=path)).any())
+    return mask

@@ -1,0 +1,59 @@
+"""Where the files of an entry lie: from its partition, bucket and names to whole paths."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lakekit.codec import binary_row
+from lakekit.model import partition as partitions
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
+    from lakekit.types import DataType
+
+
+def partition_values(handle: Handle, partition: bytes) -> tuple[object, ...]:
+    """The values of a serialized partition row, in the order of the partition keys."""
+    return _values(partition, tuple(field.type for field in handle.schema.partition_fields))
+
+
+def partition_path(handle: Handle, partition: bytes) -> str:
+    """`dt=2024-01-01/hr=8`, or nothing for a table without partitions (FORMAT 1.4)."""
+    fields = handle.schema.partition_fields
+    if not fields:
+        return ""
+    names, types = tuple(field.name for field in fields), tuple(field.type for field in fields)
+    return _path(partition, names, types, handle.options.partition_default_name, handle.options.partition_legacy_name)
+
+
+def data_file_path(handle: Handle, partition: bytes, bucket: int, file: DataFile) -> str:
+    """The whole path of a data file."""
+    return handle.layout.data_file(partition_path(handle, partition), bucket, file.name, file.external_path)
+
+
+@lru_cache(maxsize=4096)
+def _values(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]:
+    return binary_row.decode(binary_row.strip_arity(partition)[1], types)
+
+
+@lru_cache(maxsize=4096)
+def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool) -> str:  # noqa: FBT001 - a key of the cache
+    return partitions.path(names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy))
+
+
+def place_of(entries: Entries, at: int) -> tuple[bytes, int]:
+    """The (serialized partition, bucket) of one entry."""
+    return entries.table.column("partition")[at].as_py(), entries.table.column("bucket")[at].as_py()  # scalar: one entry
+
+
+def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
+    """The whole paths of many data files, in order; each (partition, bucket) is spelled once."""
+    partitions_ = entries.column("partition").dictionary_encode()
+    directories = [partition_path(handle, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
+    codes, buckets = partitions_.indices.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
+    names, external = entries.column("file_name").to_pylist(), entries.column("external_path").to_pylist()  # scalar: one a file
+    layout = handle.layout
+    return [layout.data_file(directories[code], bucket, name, path) for code, bucket, name, path in zip(codes, buckets, names, external, strict=True)]

@@ -1,0 +1,158 @@
+"""The statistics of many files as `prune.Bounds`: decoded a column at a time, and seen through the schema each file was written with.
+
+A column a file does not have is null in all its rows. A column whose type changed keeps its bounds only where the change cannot move a value: wider
+integers, longer text. Everything else is unknown, and unknown keeps the file (ENGINE 6.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.codec import binary_row
+from lakekit.meta import schemas
+from lakekit.predicate import columns
+from lakekit.read import prune
+from lakekit.read.prune import Bounds
+from lakekit.types import BINARIES, INTEGERS, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.manifest import ManifestFile
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType, Field
+
+    Mask = NDArray[np.bool_]
+
+UNKNOWN = -1
+
+
+def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Predicate) -> Mask:
+    """Manifests whose partition statistics may hold a match of a predicate on partition columns."""
+    fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
+    low = pa.array([m.partition_stats.min_values for m in listed], pa.binary())
+    high = pa.array([m.partition_stats.max_values for m in listed], pa.binary())
+    counts = pa.array([m.partition_stats.null_counts for m in listed], pa.list_(pa.int64()))
+    rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
+    wanted = set(columns(predicate))
+    known = _decoded(fields, fields, low, high, counts, rows, wanted)
+    return prune.keep(predicate, known.get, len(listed))
+
+
+def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> Mask:
+    """Files whose key (`which` "key") or value (`which` "value") statistics may hold a match."""
+    wanted = set(columns(predicate))
+    mask = np.ones(len(entries), bool)
+    for rows, written, present in _alike(handle, entries, which):
+        some = entries.take(rows) if len(rows) < len(entries) else entries
+        fields = [f for f in handle.schema.fields if f.name in wanted]
+        count = some.numbers("row_count")
+        known = _decoded(fields, written, some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts"), count, wanted)
+        for field in fields:
+            if field.name not in known and which == "value" and field.id not in present:
+                known[field.name] = _absent(field, count)
+        mask[rows] = prune.keep(predicate, known.get, len(rows))
+    return mask
+
+
+def _alike(handle: Handle, entries: Entries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
+    """Entries whose statistics cover the same columns: (their indices, those columns as written, ids of all columns of the file's schema)."""
+    if which == "key":
+        key = [handle.schema.field(name) for name in handle.schema.trimmed_primary_keys]
+        return [(np.arange(len(entries)), key, frozenset())]
+    names = entries.column("value_stats_cols")
+    covered = _codes_of_lists(names)
+    ids = entries.numbers("schema_id")
+    found = []
+    for code in np.unique(covered):
+        for schema_id in np.unique(ids[covered == code]):
+            rows = np.flatnonzero((covered == code) & (ids == schema_id))
+            schema = schemas.read(handle, int(schema_id))
+            listed = names[int(rows[0])].as_py()  # scalar: one of a group of files
+            by_name = {f.name: f for f in schema.fields}
+            written = list(schema.fields) if listed is None else [by_name[n] for n in listed if n in by_name]
+            usable = listed is None or len(written) == len(listed)
+            found.append((rows, written if usable else [], frozenset(f.id for f in schema.fields)))
+    return found
+
+
+def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
+    """A number for each list of names, equal for equal lists; null is a list of its own."""
+    if not len(lists) or lists.null_count == len(lists):
+        return np.zeros(len(lists), np.int64)
+    joined = pc.fill_null(pc.binary_join(lists, "\x00"), "\x01none")
+    return pc.dictionary_encode(joined).indices.to_numpy()
+
+
+def _decoded(
+    fields: Sequence[Field], written: Sequence[Field], low: pa.Array, high: pa.Array, counts: pa.Array, rows: NDArray[np.int64], wanted: set[str]
+) -> dict[str, Bounds]:
+    """Bounds of the wanted fields that the statistics cover."""
+    at = {f.id: i for i, f in enumerate(written)}
+    chosen = [(f, at[f.id]) for f in fields if f.id in at and f.name in wanted]
+    if not chosen:
+        return {}
+    types = [f.type for f in written]
+    lows, highs = binary_row.decode_columns(low, types), binary_row.decode_columns(high, types)
+    nulls = _null_counts(counts, len(written))
+    found = {}
+    for field, i in chosen:
+        known = Bounds(type=written[i].type, low=lows[i], high=highs[i], nulls=nulls[i], rows=rows)
+        if (lifted := _lift(known, field.type)) is not None:
+            found[field.name] = lifted
+    return found
+
+
+def _null_counts(counts: pa.Array, width: int) -> NDArray[np.int64]:
+    """Null counts by column and file, unknown where a file lists another number of columns."""
+    if isinstance(counts, pa.ChunkedArray):
+        counts = counts.combine_chunks()
+    found = np.full((width, len(counts)), UNKNOWN, np.int64)
+    lengths = pc.fill_null(pc.list_value_length(counts), 0).to_numpy(zero_copy_only=False)
+    whole = np.flatnonzero(lengths == width)
+    if width and len(whole):
+        flat = pc.fill_null(pc.list_flatten(counts.take(pa.array(whole))), UNKNOWN).to_numpy(zero_copy_only=False)
+        found[:, whole] = flat.reshape(len(whole), width).T
+    return found
+
+
+def _lift(known: Bounds, t: DataType) -> Bounds | None:
+    """Bounds of the type a file was written with as bounds of the column's type today; None: unknown."""
+    old = known.type
+    if t.root == "CHAR" and old.root == "CHAR":
+        known = _unpadded(known)
+    if old.as_nullable() == t.as_nullable():
+        return known
+    if old.root in INTEGERS and t.root in INTEGERS and INTEGERS.index(old.root) <= INTEGERS.index(t.root):
+        return replace(known, type=t, low=known.low.cast(to_arrow(t)), high=known.high.cast(to_arrow(t)))
+    longer = (old.length or 0) <= (t.length or 0)
+    if longer and ((old.root in ("CHAR", "VARCHAR") and t.root == "VARCHAR") or (old.root in BINARIES and t.root == "VARBINARY")):
+        return replace(_unpadded(known) if old.root == "CHAR" else known, type=t)
+    return None
+
+
+def _unpadded(known: Bounds) -> Bounds:
+    """ORC pads CHAR with blanks on disk and in its bounds; rows come trimmed. A lower bound with characters below the blank is no bound then."""
+    odd = pc.fill_null(pc.match_substring_regex(known.low, "[\\x00-\\x1f]"), False)
+    return replace(known, low=pc.if_else(odd, pa.scalar(None, known.low.type), pc.utf8_rtrim(known.low, " ")))
+
+
+@lru_cache(maxsize=64)
+def _nothing(t: DataType, count: int) -> pa.Array:
+    return pa.nulls(count, to_arrow(t))
+
+
+def _absent(field: Field, rows: NDArray[np.int64]) -> Bounds:
+    """A column that a file does not have: null in every row."""
+    empty = _nothing(field.type, len(rows))
+    return Bounds(type=field.type, low=empty, high=empty, nulls=rows, rows=rows)

@@ -1,0 +1,132 @@
+"""The door to Polars: a LazyFrame that asks lakekit what to read while Polars optimises the query.
+
+The only module that imports Polars' resolver, which is marked unstable there. Polars hands over filters, projection and limit; what goes back is a native
+plan over the files that survive. Only filters that partition columns decide are claimed as done; Polars applies every other again, so that a condition
+that was not understood costs time and never truth.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+from polars.lazyframe.resolver import LazyFrameResolver, ResolvedLazyFrameProps
+
+from lakekit import world
+from lakekit.predicate import conjunction
+from lakekit.read.condition import Condition, predicate_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from polars.lazyframe.resolver import FilterExpr
+
+_REMEMBERED = 64
+"""Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
+
+
+class Source(Protocol):
+    """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
+
+    @property
+    def partition_keys(self) -> Sequence[str]:
+        """Columns that partitions decide."""
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Columns on which all versions of a row agree."""
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Columns and types of the frame, fixed when the scan was made."""
+
+    def version(self) -> str:
+        """A text that changes when what would be read changes."""
+
+    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:
+        """All columns of the rows that may satisfy the condition."""
+
+
+class _Scan(LazyFrameResolver):
+    """Polars' view of a `Source`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.plans: dict[tuple[str, tuple[str | bytes | None, ...], int | None], pl.LazyFrame] = {}
+
+    def schema(self) -> dict[str, pl.DataType]:  # type: ignore[override]
+        return dict(self.source.schema())
+
+    def resolve_lazyframe(
+        self,
+        *,
+        projection: list[str] | None,  # noqa: ARG002 - native scans and sources drop columns themselves
+        limit: int | None,
+        filters: list[FilterExpr],
+        filter_columns: list[str],  # noqa: ARG002
+        filter_drop_columns_idx: int | None,  # noqa: ARG002
+        existing_resolved_version_key: str | None,
+    ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
+        world.refuse_fork()
+        version = self.source.version()
+        condition, decided = condition_of(filters, self.source.partition_keys, self.source.keys)
+        props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)
+        if version == existing_resolved_version_key:
+            return None, props
+        question = (version, _text(filters, decided), limit)
+        if question not in self.plans:
+            if len(self.plans) >= _REMEMBERED:
+                self.plans.clear()
+            self.plans[question] = self.source.frame(condition, limit)
+        return self.plans[question], props
+
+    def __getstate__(self) -> Source:
+        return self.source
+
+    def __setstate__(self, source: Source) -> None:
+        self.source, self.plans = source, {}
+
+
+class _Questions(LazyFrameResolver):
+    """A table without rows that writes down the filters it is asked."""
+
+    def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
+        self.columns, self.filters = dict(schema), list[FilterExpr]()
+
+    def schema(self) -> dict[str, pl.DataType]:  # type: ignore[override]
+        return self.columns
+
+    def resolve_lazyframe(self, **question: object) -> pl.LazyFrame:
+        self.filters = list(question["filters"])  # type: ignore[call-overload]
+        return pl.LazyFrame(schema=self.columns)
+
+
+def lazy(source: Source) -> pl.LazyFrame:
+    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again."""
+    world.refuse_fork()
+    return _Scan(source).lazy()
+
+
+def condition_of_expr(expr: pl.Expr, schema: Mapping[str, pl.DataType], partition_keys: Sequence[str], keys: Sequence[str]) -> Condition:
+    """What planning understands of an expression over a table's columns. Polars' own error for a column that does not exist."""
+    asked = _Questions(schema)
+    asked.lazy().filter(expr).explain()
+    return condition_of(asked.filters, partition_keys, keys)[0]
+
+
+def condition_of(filters: Sequence[FilterExpr], partition_keys: Sequence[str], keys: Sequence[str]) -> tuple[Condition, list[int]]:
+    """The condition of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
+    on_partition, on_key, decided, predicates = [], [], [], []
+    for at, found in enumerate(filters):
+        used = set(found.expr.meta.root_names())
+        if used and used <= set(partition_keys) and found.pyarrow_str is not None:
+            on_partition.append(found.expr)
+            decided.append(at)
+        elif used and used <= set(keys) and found.pyarrow_str is not None:
+            on_key.append(found.expr)
+        predicates.append(predicate_of(found.pyarrow_str))
+    return Condition(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
+
+
+def _text(filters: Sequence[FilterExpr], decided: Sequence[int]) -> tuple[str | bytes | None, ...]:
+    """Everything of the filters that a plan depends on: what pyarrow says, and the whole expression where it is decided here."""
+    return tuple(f.expr.meta.serialize() if at in decided else f.pyarrow_str for at, f in enumerate(filters))

@@ -1,0 +1,190 @@
+"""Which snapshot a read means: `at=`, the `scan.*` options, or the newest (ENGINE 6.1, 6.2).
+
+    at=3 · at="v1" (a tag of that name, else digits are a snapshot, else an ISO time) · at=datetime(2024, 3, 1)
+    {"scan.mode": "compacted-full"} · {"scan.timestamp-millis": "1700000000000"} · {"scan.watermark": "…"} · …
+
+Going back in time also goes back to the schema of that time; the newest snapshot is read with the newest schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.meta import schemas, snapshots, tags
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+BATCH_IDENTIFIER = 2**63 - 1
+POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
+"""Options that each name one position: only one of them may be set."""
+_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
+SCAN_KEYS = (*POSITIONS, *_OTHER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a read stands. No snapshot: the table is empty. `schema_id` None: the newest schema. `created_since_ms`: only files made since."""
+
+    snapshot: Snapshot | None
+    schema_id: int | None = None
+    created_since_ms: int | None = None
+
+
+def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
+    """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
+    if at is not None:
+        return _past(_at(handle, at))
+    found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
+    named = [key for key in POSITIONS if key in found]
+    if len(named) > 1:
+        msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
+        raise InvalidOption(msg, key=named[1], value=found[named[1]])
+    return _by_mode(handle, _mode(found), found)
+
+
+def _mode(found: dict[str, str]) -> str:
+    mode = found.get("scan.mode", "default").lower()
+    if mode == "full":
+        return "latest-full"
+    if mode != "default":
+        return mode
+    if "scan.timestamp" in found or "scan.timestamp-millis" in found:
+        return "from-timestamp"
+    if found.keys() & {"scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}:
+        return "from-snapshot"
+    if "scan.file-creation-time-millis" in found:
+        return "from-file-creation-time"
+    return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
+
+
+def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
+    match mode:
+        case "latest-full" | "latest":
+            return Position(snapshot=snapshots.latest(handle))
+        case "compacted-full":
+            return Position(snapshot=_compacted(handle))
+        case "from-timestamp":
+            return _past(_before(handle, _millis(found)))
+        case "from-snapshot" | "from-snapshot-full":
+            return _past(_named(handle, found, mode))
+        case "from-file-creation-time":
+            return Position(snapshot=snapshots.latest(handle), created_since_ms=_number(found, "scan.file-creation-time-millis"))
+        case "from-creation-timestamp":
+            return _since_creation(handle, _number(found, "scan.creation-time-millis"))
+    msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
+from-file-creation-time, from-creation-timestamp; for changes use t.changes()"
+    raise InvalidOption(msg, key="scan.mode", value=mode)
+
+
+def _past(snapshot: Snapshot) -> Position:
+    return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
+
+
+def _at(handle: Handle, at: int | str | datetime) -> Snapshot:
+    if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
+        msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
+        raise TypeError(msg)
+    if isinstance(at, int):
+        return snapshots.read(handle, at)
+    if isinstance(at, datetime):
+        return _before(handle, int(at.timestamp() * 1000))
+    if (tag := tags.find(handle, at)) is not None:
+        return tag.snapshot
+    if at.isdecimal() and at.isascii():
+        return snapshots.read(handle, int(at))
+    return _before(handle, _time(handle, at))
+
+
+def _time(handle: Handle, text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise tags.missing(handle, text) from None
+
+
+def _before(handle: Handle, time_ms: int) -> Snapshot:
+    """The newest snapshot at or before a time."""
+    found = snapshots.at_time(handle, time_ms)
+    if found is None:
+        msg = f"{handle.name} has no snapshot at or before {time_ms} ms; {snapshots.describe_range(handle)}"
+        raise SnapshotNotFound(msg, name=str(time_ms))
+    return found
+
+
+def _named(handle: Handle, found: dict[str, str], mode: str) -> Snapshot:
+    if "scan.version" in found:
+        return _version(handle, found["scan.version"])
+    if "scan.snapshot-id" in found:
+        return snapshots.read(handle, _number(found, "scan.snapshot-id"))
+    if "scan.tag-name" in found:
+        return tags.read(handle, found["scan.tag-name"]).snapshot
+    if "scan.watermark" in found:
+        return snapshots.at_watermark(handle, _number(found, "scan.watermark"))
+    msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
+    raise InvalidOption(msg, key="scan.mode", value=mode)
+
+
+def _version(handle: Handle, version: str) -> Snapshot:
+    """`scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
+    if (tag := tags.find(handle, version)) is not None:
+        return tag.snapshot
+    prefix, _, number = version.rpartition("-")
+    if prefix == "watermark" and number.isdecimal():
+        return snapshots.at_watermark(handle, int(number))
+    if version.isdecimal():
+        return snapshots.read(handle, int(version))
+    raise tags.missing(handle, version)
+
+
+def _compacted(handle: Handle) -> Snapshot | None:
+    """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
+    every = handle.options.full_compaction_delta_commits
+    if every is None and handle.options.changelog_producer == "full-compaction":
+        every = 1
+    for number in sorted(snapshots.ids(handle), reverse=True):
+        snapshot = snapshots.read(handle, number)
+        if snapshot.commit_kind == "COMPACT" and (
+            every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0
+        ):
+            return snapshot
+    return snapshots.latest(handle)
+
+
+def _since_creation(handle: Handle, time_ms: int) -> Position:
+    """The first snapshot after the last one before a time, else the newest with only the files made since."""
+    earlier = snapshots.at_time(handle, time_ms - 1)
+    if earlier is not None and earlier.id + 1 in snapshots.ids(handle):
+        return _past(snapshots.read(handle, earlier.id + 1))
+    return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
+
+
+def _millis(found: dict[str, str]) -> int:
+    if "scan.timestamp-millis" in found:
+        return _number(found, "scan.timestamp-millis")
+    text = found.get("scan.timestamp", "")
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        msg = f"scan.timestamp is a time such as 2024-03-01 12:00:00, not {text!r}"
+        raise InvalidOption(msg, key="scan.timestamp", value=text) from None
+
+
+def _number(found: dict[str, str], key: str) -> int:
+    text = found.get(key, "")
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{key} is a whole number, not {text!r}"
+        raise InvalidOption(msg, key=key, value=text) from None
+
+
+def schema_of(handle: Handle, position: Position) -> Handle:
+    """The handle as of a position: with the schema of that time, or the newest."""
+    if position.schema_id is None:
+        return handle.with_schema(schemas.latest(handle))
+    return handle if handle.schema.id == position.schema_id else handle.with_schema(schemas.read(handle, position.schema_id))
