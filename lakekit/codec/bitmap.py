@@ -1,0 +1,253 @@
+"""Roaring bitmaps of 32 bit positions in the portable layout, as Java writes it.
+
+    3a300000 | i32 n                         no run containers
+    3b30 | u16 n - 1 | flags, one bit a container     some are runs
+    n × (u16 high half, u16 cardinality - 1)
+    n × u32 offset from the start            absent with runs when n < 4
+    n × container   array   u16 …                         up to 4096 positions
+                    bitmap  8192 bytes                    more than 4096
+                    run     u16 r | r × (u16 first, u16 length - 1)
+
+Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would take: Java's rule, by one byte pair stricter
+than that of C libraries, so encoding is done here. Everything is checked before a C library sees a byte of it: damaged bitmaps crash those.
+Sources: FORMAT.md 0.2; the public specification of the format; `RoaringBitmap32`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap
+
+from lakekit.codec.binary_columns import spans
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PLAIN, _WITH_RUNS = 12346, 12347
+_ARRAY, _BITMAP, _RUN = 0, 1, 2
+_ARRAY_MAX = 4096
+FREE_POSITIONS = 1 << 24
+"""So many positions are always decoded; beyond it, 8 a byte of input: what bitmap containers hold."""
+
+
+class Layout(NamedTuple):
+    """Where the containers of a checked bitmap are: `highs[i]` × 65536 + the positions that `data[starts[i]:]` holds in form `kinds[i]`."""
+
+    data: bytes
+    highs: list[int]
+    cards: list[int]
+    kinds: list[int]
+    starts: list[int]
+
+
+def layout(data: bytes, *, path: str | None = None) -> Layout:
+    """Checks a bitmap that fills `data`. Raises `Corrupt`."""
+    cursor = Cursor(data, path=path)
+    found = read_layout(cursor, "bitmap")
+    cursor.finish("bitmap")
+    return found
+
+
+def read_layout(cursor: Cursor, field: str) -> Layout:
+    """Checks the bitmap that starts at the cursor, and leaves the cursor behind it."""
+    begin = cursor.tell
+    cookie = cursor.i32le(field) & 0xFFFFFFFF
+    runs: NDArray[np.uint8] | None = None
+    if cookie & 0xFFFF == _WITH_RUNS:
+        count = (cookie >> 16) + 1
+        runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field), np.uint8), bitorder="little")
+    else:
+        count = cursor.i32le(field) if cookie == _PLAIN else -1
+        if not 0 <= count <= 65536:
+            raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
+    head = np.frombuffer(cursor.raw(4 * count, field), "<u2").reshape(count, 2).astype(np.int64)
+    highs, cards = head[:, 0], head[:, 1] + 1
+    if (np.diff(highs) <= 0).any():
+        raise cursor.wrong("containers out of order", field, at=begin)
+    offsets = np.frombuffer(cursor.raw(4 * count, field), "<u4") if runs is None or count >= 4 else None
+    kinds = np.where(cards > _ARRAY_MAX, _BITMAP, _ARRAY)
+    if runs is not None:
+        kinds[runs[:count] == 1] = _RUN
+    starts = _starts(cursor, kinds.tolist(), np.where(kinds == _ARRAY, 2 * cards, 8192).tolist(), field)
+    if offsets is not None and (offsets != np.array(starts, np.int64) - begin).any():
+        raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
+    found = Layout(bytes(cursor.data), highs.tolist(), cards.tolist(), kinds.tolist(), starts)
+    for i in range(count):
+        if not _sound(found, i):
+            raise cursor.wrong(f"container {i} is out of order or does not hold {found.cards[i]} positions", field, at=found.starts[i])
+    return found
+
+
+def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> list[int]:
+    """Takes every container; only a run container knows its own length."""
+    starts = []
+    for kind, size in zip(kinds, sizes, strict=True):
+        starts.append(cursor.tell)
+        cursor.raw(4 * cursor.u16le(field) if kind == _RUN else size, field)
+    return starts
+
+
+def _sound(found: Layout, i: int) -> bool:
+    data, card, start = found.data, found.cards[i], found.starts[i]
+    if found.kinds[i] == _ARRAY:
+        values = np.frombuffer(data, "<u2", card, start)
+        return bool((values[1:] > values[:-1]).all())
+    if found.kinds[i] == _BITMAP:
+        return int(np.bitwise_count(np.frombuffer(data, np.uint8, 8192, start)).sum(dtype=np.int64)) == card
+    firsts, lengths = _runs(data, start)
+    ends = firsts + lengths
+    return int(lengths.sum()) == card and bool((ends <= 65536).all()) and bool((firsts[1:] >= ends[:-1]).all())
+
+
+def _runs(data: bytes, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    count = int.from_bytes(data[start : start + 2], "little")
+    table = np.frombuffer(data, "<u2", 2 * count, start + 2).reshape(count, 2).astype(np.int64)
+    return table[:, 0], table[:, 1] + 1
+
+
+def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint32]:
+    """The positions of a checked bitmap, ascending. More than `limit` (default: `FREE_POSITIONS`, or 8 a byte) are `LimitExceeded`."""
+    total = sum(found.cards)
+    most = max(FREE_POSITIONS, 8 * len(found.data)) if limit is None else limit
+    if total > most:
+        msg = f"a bitmap of {len(found.data)} bytes claims {total} positions; at most {most} are expected"
+        raise LimitExceeded(msg, field="bitmap")
+    out = np.empty(total, np.uint32)
+    at = 0
+    for high, card, kind, start in zip(found.highs, found.cards, found.kinds, found.starts, strict=True):
+        if kind == _ARRAY:
+            low: NDArray[np.integer] = np.frombuffer(found.data, "<u2", card, start)
+        elif kind == _BITMAP:
+            low = np.flatnonzero(np.unpackbits(np.frombuffer(found.data, np.uint8, 8192, start), bitorder="little"))
+        else:
+            low = spans(*_runs(found.data, start))
+        out[at : at + card] = low
+        out[at : at + card] |= np.uint32(high << 16)
+        at += card
+    return out
+
+
+def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
+    """Ascending positions. Raises `Corrupt`, and `LimitExceeded` (see `positions_of`): a caller that knows the number of rows gives it as `limit`."""
+    return positions_of(layout(data, path=path), limit=limit)
+
+
+def roaring(data: bytes, *, path: str | None = None) -> BitMap:
+    """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
+    layout(data, path=path)
+    return BitMap.deserialize(data)
+
+
+def read_roaring(cursor: Cursor, field: str) -> BitMap:
+    """The bitmap that starts at the cursor."""
+    begin = cursor.tell
+    read_layout(cursor, field)
+    return BitMap.deserialize(bytes(cursor.data[begin : cursor.tell]))
+
+
+def roaring_of(positions: NDArray[np.unsignedinteger]) -> BitMap:
+    """The set of some positions, ascending."""
+    return BitMap.deserialize(encode(positions))
+
+
+def positions_in(found: BitMap) -> NDArray[np.uint32]:
+    """The positions of a set, ascending."""
+    return np.array(found.to_array(), np.uint32)
+
+
+def rows(count: int) -> BitMap:
+    """The positions 0 … count - 1."""
+    return BitMap(range(count))
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def encode(positions: NDArray[np.unsignedinteger]) -> bytes:
+    """The bytes of a bitmap of ascending positions, those that Java's run-optimized bitmap has."""
+    return encode_many(positions, np.array([0, len(positions)]))[0].tobytes()
+
+
+def encode_many(positions: NDArray[np.unsignedinteger], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Many bitmaps at once: group i is `positions[offsets[i]:offsets[i+1]]`, ascending. Gives their bytes, one after another, and where each begins and ends."""
+    groups = len(offsets) - 1
+    pos = positions.astype(np.int64)
+    group_of = np.repeat(np.arange(groups), np.diff(offsets))
+    parts = _containers(pos, group_of)
+    per_group = np.searchsorted(parts.group, np.arange(groups + 1))
+    counts = np.diff(per_group)
+    has_runs = np.zeros(groups, np.bool_)
+    has_runs[parts.group[parts.is_run]] = True
+    flag_bytes = np.where(has_runs, (counts + 7) // 8, 0)
+    with_offsets = ~has_runs | (counts >= 4)
+    heads = np.where(has_runs, 4 + flag_bytes, 8) + 4 * counts + np.where(with_offsets, 4 * counts, 0)
+    before = np.concatenate([[0], np.cumsum(parts.size)])
+    bodies = before[per_group[1:]] - before[per_group[:-1]]
+    ends = np.cumsum(heads + bodies)
+    begins = ends - heads - bodies
+    out = np.zeros(int(ends[-1]) if groups else 0, np.uint8)
+    u16 = np.ndarray((max(0, len(out) - 1),), np.dtype("<u2"), out.data, strides=(1,))
+    u32 = np.ndarray((max(0, len(out) - 3),), np.dtype("<u4"), out.data, strides=(1,))
+    u32[begins] = np.where(has_runs, _WITH_RUNS | (counts - 1) << 16, _PLAIN)
+    u32[begins[~has_runs] + 4] = counts[~has_runs]
+    nth = np.arange(len(parts.group)) - per_group[parts.group]
+    flagged = np.flatnonzero(parts.is_run)
+    np.bitwise_or.at(out, begins[parts.group[flagged]] + 4 + (nth[flagged] >> 3), (1 << (nth[flagged] & 7)).astype(np.uint8))
+    at = begins[parts.group] + np.where(has_runs, 4 + flag_bytes, 8)[parts.group] + 4 * nth
+    u16[at] = parts.high
+    u16[at + 2] = parts.card - 1
+    body = begins[parts.group] + heads[parts.group] + before[:-1] - before[per_group[parts.group]]
+    listed = with_offsets[parts.group]
+    u32[(at + 4 * counts[parts.group])[listed]] = (body - begins[parts.group])[listed]
+    _write_bodies(out, u16, pos & 0xFFFF, parts, body)
+    return out, np.concatenate([[0], ends])
+
+
+class _Containers(NamedTuple):
+    """The containers of many bitmaps: whose, which, where in the positions they begin, how they will be written."""
+
+    group: NDArray[np.int64]
+    high: NDArray[np.int64]
+    first: NDArray[np.int64]
+    card: NDArray[np.int64]
+    is_run: NDArray[np.bool_]
+    size: NDArray[np.int64]
+    run_first: NDArray[np.int64]
+    run_count: NDArray[np.int64]
+
+
+def _containers(pos: NDArray[np.int64], group_of: NDArray[np.int64]) -> _Containers:
+    count = len(pos)
+    high = pos >> 16
+    fresh = np.ones(count, np.bool_)
+    np.not_equal(high[1:], high[:-1], out=fresh[1:])
+    fresh[1:] |= group_of[1:] != group_of[:-1]
+    first = np.flatnonzero(fresh)
+    fresh[1:] |= pos[1:] != pos[:-1] + 1
+    run_first = np.flatnonzero(fresh)
+    run_count = np.diff(np.searchsorted(run_first, np.append(first, count)))
+    card = np.diff(np.append(first, count))
+    plain = np.where(card > _ARRAY_MAX, 8192, 2 * card)
+    is_run = 2 + 4 * run_count < plain
+    return _Containers(group_of[first], high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count)
+
+
+def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]) -> None:
+    arrays = np.flatnonzero(~parts.is_run & (parts.card <= _ARRAY_MAX))
+    cards = parts.card[arrays]
+    u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[spans(parts.first[arrays], cards)]
+    runs = np.flatnonzero(parts.is_run)
+    u16[body[runs]] = parts.run_count[runs]
+    counts = parts.run_count[runs]
+    which = spans((np.cumsum(parts.run_count) - parts.run_count)[runs], counts)
+    at = 4 * spans(np.zeros(len(runs), np.int64), counts) + np.repeat(body[runs] + 2, counts)
+    u16[at] = low[parts.run_first[which]]
+    u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
+    for i in np.flatnonzero(~parts.is_run & (parts.card > _ARRAY_MAX)).tolist():  # scalar: a container of more than 4096 rows a step
+        bits = np.zeros(65536, np.uint8)
+        bits[low[parts.first[i] : parts.first[i] + parts.card[i]]] = 1
+        out[body[i] : body[i] + 8192] = np.packbits(bits, bitorder="little")

@@ -1,0 +1,137 @@
+"""Deletion vectors: the positions of rows of one data file that are no more. Positions count rows of the file from 0, before any filter.
+
+file       01 | entry | entry …
+entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes of data
+32 bit     5e43f2d0 | roaring bitmap
+64 bit     d1d33964 | i64 LE n | n × (i32 LE high half, ascending | roaring bitmap of the low halves)
+
+{2, 3}     00000018  5e43f2d0 3a300000 01000000 0000 0100 10000000 0200 0300  c898f63d
+
+Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in the 64 bit form.
+Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lakekit.codec import bitmap
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import LimitExceeded, Unsupported, ValueOutOfRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+VERSION = 1
+MAGIC_32 = bytes.fromhex("5e43f2d0")
+MAGIC_64 = bytes.fromhex("d1d33964")
+ENTRY_EXTRA = 8
+"""Bytes of an entry besides its data: length and checksum."""
+
+
+class Range(NamedTuple):
+    """One entry of a file as the index manifest lists it."""
+
+    offset: int
+    length: int
+    cardinality: int
+
+
+def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The ascending positions of an entry's data, magic included. `limit` as in `bitmap.decode`. Raises `Corrupt`."""
+    cursor = Cursor(data, path=path)
+    magic = cursor.raw(4, "magic")
+    if magic == MAGIC_32:
+        layout = bitmap.read_layout(cursor, "positions")
+        cursor.finish("deletion vector")
+        return bitmap.positions_of(layout, limit=limit)
+    if magic != MAGIC_64:
+        raise cursor.wrong(f"5e43f2d0 (32 bit) or d1d33964 (64 bit) wanted, {magic.hex()} found", "magic", at=0)
+    count = cursor.i64le("bitmaps")
+    if not 0 <= count * 12 <= cursor.left:
+        raise cursor.wrong(f"{count} bitmaps in {cursor.left} bytes", "bitmaps", at=4)
+    most = max(bitmap.FREE_POSITIONS, 8 * len(data)) if limit is None else limit
+    parts: list[NDArray[np.uint64]] = []
+    last = -1
+    for _ in range(count):
+        at = cursor.tell
+        high = cursor.i32le("key")
+        if high <= last:
+            raise cursor.wrong(f"key {high} after {last}", "key", at=at)
+        last = high
+        layout = bitmap.read_layout(cursor, "positions")
+        most -= sum(layout.cards)
+        if most < 0:
+            msg = f"a deletion vector of {len(data)} bytes claims more positions than expected"
+            raise LimitExceeded(msg, path=path, offset=at, field="positions")
+        parts.append(bitmap.positions_of(layout, limit=sum(layout.cards)).astype(np.uint64) | np.uint64(high << 32))
+    cursor.finish("deletion vector")
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+
+
+def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+    """The data of an entry, magic included, of ascending positions; `bits` is 32 or 64 (`deletion-vectors.bitmap64`)."""
+    top = int(positions[-1]) if len(positions) else -1
+    if bits == 32:
+        if top >= 2**32:
+            msg = f"row position {top} needs deletion-vectors.bitmap64"
+            raise ValueOutOfRange(msg)
+        return MAGIC_32 + bitmap.encode(positions)
+    out = [MAGIC_64, ((top >> 32) + 1).to_bytes(8, "little")]
+    wide = positions.astype(np.uint64)
+    for high in range((top >> 32) + 1):  # every key up to the last, as Java writes: gaps are empty bitmaps
+        begin, end = np.searchsorted(wide, np.array([high << 32, high + 1 << 32], np.uint64))
+        out += [high.to_bytes(4, "little"), bitmap.encode(wide[begin:end] & np.uint64(0xFFFFFFFF))]
+    return b"".join(out)
+
+
+def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The positions of the entry at the cursor."""
+    start = cursor.tell
+    length = cursor.i32be("length")
+    data = cursor.raw(length, "data")
+    found = cursor.i32be("crc") & 0xFFFFFFFF
+    wanted = zlib.crc32(data)
+    if found != wanted:
+        raise cursor.wrong(f"checksum {found:08x} stored, {wanted:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
+    return decode(data, limit=limit, path=cursor.path)
+
+
+def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The positions of an entry `length | data | crc`, wherever in a file it was cut from; bytes after it are ignored. Raises `Corrupt`."""
+    return read_entry(Cursor(data, path=path), limit=limit)
+
+
+def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+    """`length | data | crc`."""
+    data = encode(positions, bits)
+    return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
+
+
+def read_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+    """Every vector of an index file, in file order. Raises `Corrupt`, and `Unsupported` for a later version."""
+    cursor = Cursor(data, path=path)
+    version = cursor.u8("version")
+    if version != VERSION:
+        where = "" if path is None else f"{path}: "
+        msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
+        raise Unsupported(msg, feature="deletion-vectors", path=path)
+    found = []
+    while cursor.left:
+        found.append(read_entry(cursor))
+    return found
+
+
+def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[Range]]:
+    """An index file and where each vector is in it, as `_DELETIONS_VECTORS_RANGES` says it (the length differs between 32 and 64 bit)."""
+    out, ranges = bytearray([VERSION]), []
+    for positions in vectors:
+        entry = encode_entry(positions, bits)
+        ranges.append(Range(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
+        out += entry
+    return bytes(out), ranges

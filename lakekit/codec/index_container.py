@@ -1,0 +1,102 @@
+"""The container of a data file's indexes: every column and index type in one file or manifest field.
+
+    00054e4ed01a35ae | i32 version 1 | i32 head length | i32 columns
+    a column   J-UTF name | i32 indexes | indexes × (J-UTF type | i32 start | i32 length)
+    i32 redundant length | so many ignored bytes
+    payloads
+
+All big endian. `start` counts from the beginning of the container; -1 means an index that is known to be empty (no row was given to it), which is `None` here.
+
+    {"a": {"bloom-filter": 010203}}
+    00054e4ed01a35ae 00000001 00000033 00000001  0001 61 00000001  000c 626c6f6f6d2d66696c746572 00000033 00000003  00000000  010203
+
+Sources: FORMAT.md 9.2; `FileIndexFormat`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.codec.cursor import Cursor, jutf
+from lakekit.errors import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAGIC = 1493475289347502
+VERSION = 1
+HEAD = 16
+"""Bytes that tell how long the head is."""
+
+
+class Place(NamedTuple):
+    """Where one payload is."""
+
+    start: int
+    length: int
+
+
+def head_length(data: bytes, *, path: str | None = None) -> int:
+    """How many bytes of a container come before its payloads, from its first 16. Raises `Corrupt`, `Unsupported`."""
+    cursor = Cursor(data, path=path)
+    if cursor.i64be("magic") != MAGIC:
+        raise cursor.wrong("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
+    version = cursor.i32be("version")
+    if version != VERSION:
+        where = "" if path is None else f"{path}: "
+        msg = f"{where}file indexes of version {version} are newer than lakekit; version 1 is known"
+        raise Unsupported(msg, feature="file-index", path=path)
+    length = cursor.i32be("head length")
+    if length < HEAD + 8:
+        raise cursor.wrong(f"a head of {length} bytes", "head length", at=12)
+    return length
+
+
+def contents(data: bytes, *, path: str | None = None) -> dict[str, dict[str, Place | None]]:
+    """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
+    length = head_length(data[:HEAD], path=path)
+    if length > len(data):
+        raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
+    cursor = Cursor(data, path=path, at=HEAD, end=length)
+    found: dict[str, dict[str, Place | None]] = {}
+    for _ in range(cursor.count("columns", each=6)):
+        column = cursor.jutf("column")
+        indexes = found.setdefault(column, {})
+        for _ in range(cursor.count("indexes", each=10)):
+            kind = cursor.jutf("type")
+            at = cursor.tell
+            start, size = cursor.i32be("start"), cursor.i32be("length")
+            if start != -1 and (start < length or size < 0):
+                raise cursor.wrong(f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at)
+            indexes[kind] = None if start == -1 else Place(start, size)
+    cursor.raw(cursor.i32be("redundant length"), "redundant")
+    cursor.finish("head")
+    return found
+
+
+def payload(data: bytes, place: Place, *, path: str | None = None) -> bytes:
+    """One payload of a whole container."""
+    return Cursor(data, path=path, at=min(place.start, len(data))).raw(place.length, "payload")
+
+
+def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
+    """Column -> index type -> payload (None: known to be empty). Raises `Corrupt`, `Unsupported`."""
+    return {
+        column: {kind: None if place is None else payload(data, place, path=path) for kind, place in indexes.items()}
+        for column, indexes in contents(data, path=path).items()
+    }
+
+
+def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
+    """The container of some payloads, in the order given (Java's order is that of a hash map: any is right)."""
+    names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
+    length = HEAD + 4 + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in kinds) for column, kinds in indexes.items()) + 4
+    head, body = bytearray(), bytearray()
+    head += MAGIC.to_bytes(8, "big") + VERSION.to_bytes(4, "big") + length.to_bytes(4, "big") + len(indexes).to_bytes(4, "big")
+    for column, kinds in indexes.items():
+        head += names[column] + len(kinds).to_bytes(4, "big")
+        for kind, data in kinds.items():
+            start, size = (-1, 0) if data is None else (length + len(body), len(data))
+            head += names[kind] + start.to_bytes(4, "big", signed=True) + size.to_bytes(4, "big")
+            body += data or b""
+    return bytes(head) + bytes(4) + bytes(body)
