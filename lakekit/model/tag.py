@@ -59,8 +59,7 @@ class Tag:
         if self.create_time is not None:
             members[CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
-            whole, part = divmod(abs(self.time_retained_ns), _SECOND_NS)
-            members[TIME_RETAINED] = Decimal(f"{'-' if self.time_retained_ns < 0 else ''}{whole}.{part:09d}")
+            members[TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
         return json_facts.dumps(members)
 
 
@@ -95,6 +94,14 @@ def _time_parts(value: Instant) -> list[int]:
     nano = millis * 1_000_000 + value.nanos
     parts = [*civil(day), seconds // 3600, seconds // 60 % 60]
     return [*parts, seconds % 60, nano] if nano else [*parts, seconds % 60] if seconds % 60 else parts
+
+
+def _seconds(duration_ns: int) -> str:
+    """Nine decimals, but one for zero, as the reference prints durations."""
+    if duration_ns == 0:
+        return "0.0"
+    whole, part = divmod(abs(duration_ns), _SECOND_NS)
+    return f"{'-' if duration_ns < 0 else ''}{whole}.{part:09d}"
 
 
 def _duration_ns(name: str, value: Any) -> int:

@@ -1,0 +1,61 @@
+"""Index files of buckets (hash indexes, deletion vectors) as messages and index manifests describe them.
+
+Source: FORMAT.md 4.4 and 8.2, `IndexFileMeta`, `IndexManifestEntry`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HASH = "HASH"
+DELETION_VECTORS = "DELETION_VECTORS"
+ADD = 0
+DELETE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionRange:
+    """Where in an index file the deletion vector of one data file lies.
+
+    `file_name` is the data file; `offset` in bytes points at the vector's length field, `length` counts what follows that field up to the checksum;
+    `cardinality` is how many rows are deleted, None where an old writer did not say.
+    """
+
+    file_name: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalIndex:
+    """What an index over row ids covers: lakekit carries it along and never reads such indexes."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+    source_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFile:
+    """One index file. `row_count` is the number of hashes, or of deletion vectors; `ranges` is None for indexes without deletion vectors."""
+
+    index_type: str
+    file_name: str
+    file_size_bytes: int
+    row_count: int
+    ranges: tuple[DeletionRange, ...] | None = None
+    external_path: str | None = None
+    global_index: GlobalIndex | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry(IndexFile):
+    """An index file and the bucket it belongs to: one row of an index manifest. `partition` is a serialized row."""
+
+    partition: bytes
+    bucket: int
+    kind: int = ADD

@@ -1,0 +1,61 @@
+"""A split: files of one bucket that are read together, as one task. It knows no table and holds no secret.
+
+Source: ENGINE.md 6.5, FORMAT.md 12, `DataSplit`, `DeletionFile`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.options.frozen import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.model.data_file import DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionFile:
+    """Where the deletion vector of a data file lies: which index file, from where on, how long, how many rows."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Files of one bucket to read together. `raw`: no key occurs twice in them, so that rows need no merging.
+
+    `partition` is a serialized row; `deletions` maps a data file's name to its deletion vector.
+    """
+
+    snapshot_id: int
+    partition: bytes
+    bucket: int
+    total_buckets: int | None = None
+    bucket_path: str = ""
+    files: tuple[DataFile, ...] = ()
+    deletions: Mapping[str, DeletionFile] = EMPTY
+    raw: bool = False
+    streaming: bool = False
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows: every version of a key and every deleted row counts."""
+        return sum(file.row_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its data files."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def merged_row_count(self) -> int | None:
+        """How many rows reading it gives; None where that takes reading: rows to merge, or a deletion vector that does not say its size."""
+        if not self.raw or any(deletion.cardinality is None for deletion in self.deletions.values()):
+            return None
+        return self.row_count - sum(deletion.cardinality or 0 for deletion in self.deletions.values())
