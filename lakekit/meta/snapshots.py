@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
 from lakekit.meta import tags, torn
+from lakekit.model import hint
 from lakekit.model.snapshot import Snapshot
 from lakekit.world import each
 
@@ -38,18 +39,18 @@ def changelog_ids(place: Place) -> list[int]:
 
 def latest_id(place: Place) -> int | None:
     """The newest snapshot's number; None while there is none."""
-    hint = _hint(place, place.layout.latest_hint)
-    if hint and not _there(place, hint + 1) and _there(place, hint):
-        return hint
+    advice = _hint(place, place.layout.latest_hint)
+    if advice and not _there(place, advice + 1) and _there(place, advice):
+        return advice
     found = ids(place)
     return found[-1] if found else None
 
 
 def earliest_id(place: Place) -> int | None:
     """The oldest snapshot's number; None while there is none."""
-    hint = _hint(place, place.layout.earliest_hint)
-    if hint and _there(place, hint) and not _there(place, hint - 1):
-        return hint
+    advice = _hint(place, place.layout.earliest_hint)
+    if advice and _there(place, advice) and not _there(place, advice - 1):
+        return advice
     found = ids(place)
     return found[0] if found else None
 
@@ -61,10 +62,9 @@ def _there(place: Place, snapshot_id: int) -> bool:
 def _hint(place: Place, path: str) -> int | None:
     """What a hint file says; None where it is missing or makes no sense."""
     try:
-        text = place.storage.read(path, 0, 32)
+        return hint.decode(place.storage.read(path, 0, 32))
     except StorageFailed:
         return None
-    return int(text) if text.isdigit() and len(text) <= 18 else None
 
 
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
@@ -99,9 +99,9 @@ def find_change(place: Place, snapshot_id: int) -> Snapshot | None:
 
 def latest(place: Place) -> Snapshot | None:
     """The newest snapshot; None while there is none."""
-    hint = _hint(place, place.layout.latest_hint)
-    if hint and not _there(place, hint + 1):
-        found = find(place, hint)
+    advice = _hint(place, place.layout.latest_hint)
+    if advice and not _there(place, advice + 1):
+        found = find(place, advice)
         if found is not None:
             return found
     return _at_end(place, -1)

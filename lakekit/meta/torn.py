@@ -68,6 +68,6 @@ def numbers(place: Place, directory: str, prefix: str) -> list[int]:
     found = []
     for one in place.storage.list(directory):
         digits = one.name.removeprefix(prefix)
-        if not one.is_dir and digits != one.name and digits.isascii() and digits.isdecimal() and len(digits) <= 18 and str(int(digits)) == digits:
+        if not one.is_dir and digits != one.name and digits.isascii() and digits.isdecimal() and len(digits) <= 19 and str(int(digits)) == digits:
             found.append(int(digits))
     return sorted(found)

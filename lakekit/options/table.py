@@ -171,7 +171,7 @@ class TableOptions:
         "data-file.external-paths.strategy",
         "none",
         "How a new data file chooses among the external roots.",
-        "none specific-fs round-robin entropy-inject weighted",
+        "none specific-fs round-robin entropy-inject weight-robin weighted",
     )
     data_file_path_directory: str | None = text("data-file.path-directory", None, "Subdirectory holding bucket data.", fixed=True)
     data_file_prefix: str = text("data-file.prefix", "data-", "Data file name prefix.")
@@ -275,7 +275,7 @@ class TableOptions:
     postpone_batch_write_fixed_bucket_rescale_load_factor: int = integer(
         "postpone.batch-write-fixed-bucket.rescale-load-factor", 32, "Tolerance before enlarging."
     )
-    postpone_default_bucket_num: int | None = integer("postpone.default-bucket-num", None, "Exact bucket number for new partitions.")
+    postpone_default_bucket_num: int = integer("postpone.default-bucket-num", 1, "Exact bucket number for new partitions.")
     postpone_merge_on_read: bool = flag("postpone.merge-on-read", False, "Merge the postpone bucket in batch reads.")
     postpone_target_row_num_per_bucket: int | None = long("postpone.target-row-num-per-bucket", None, "Row based estimate.")
     postpone_target_size_per_bucket_bytes: int = size("postpone.target-size-per-bucket", "1 gb", "Size based estimate.")
@@ -379,6 +379,14 @@ class TableOptions:
     key_value_sequence_number_enabled: bool = flag("key-value.sequence_number.enabled", False, "Set by system tables that show sequence numbers.")
     object_location: str | None = text("object-location", None, "Directory that an object table lists.")
     field_delimiter: str = text("field-delimiter", ",", "What stands between the values of a CSV line.")
+    materialized_table_definition_query: str | None = text("materialized-table.definition-query", None, "Query that a materialized table holds.")
+    materialized_table_interval_freshness: str | None = text("materialized-table.interval-freshness", None, "How old a materialized table may be.")
+    materialized_table_interval_freshness_time_unit: str | None = text("materialized-table.interval-freshness.time-unit", None, "Unit of that age.")
+    materialized_table_logical_refresh_mode: str | None = text("materialized-table.logical-refresh-mode", None, "How it was asked to be refreshed.")
+    materialized_table_refresh_mode: str | None = text("materialized-table.refresh-mode", None, "How it is refreshed: full or continuous.")
+    materialized_table_refresh_status: str | None = text("materialized-table.refresh-status", None, "Whether refreshing is on.")
+    materialized_table_refresh_handler_description: str | None = text("materialized-table.refresh-handler-description", None, "Who refreshes it, in words.")
+    materialized_table_refresh_handler_bytes: str | None = text("materialized-table.refresh-handler-bytes", None, "Who refreshes it, as an engine wrote it.")
     manifest_format: str = text("manifest.format", "avro", "Format of manifests; readers go by the file itself.")
     lookup_cache_rows: int = long("lookup.cache-rows", 10000, "Rows a lookup join keeps.")
     lakekit_timestamp_unit: str = choice("lakekit.timestamp-unit", "ns", "How TIMESTAMP(7) to TIMESTAMP(9) are read.", "ns us")
