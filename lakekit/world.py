@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
-Progress = "Callable[[int, int, str], object] | None"
-QUIET_SECONDS = 0.5
-"""Work shorter than this reports nothing."""
 MOST_THREADS = 16
 
 
@@ -41,6 +39,15 @@ MOST_THREADS = 16
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def wall_clock_ms(time_ms: int) -> int:
+    """A time as this process's wall clock shows it, in milliseconds since 1970 of that clock: how writers record when a file was made."""
+    try:
+        offset = datetime.fromtimestamp(time_ms / 1000, UTC).astimezone().utcoffset()
+    except (OverflowError, ValueError, OSError):
+        return time_ms
+    return time_ms + round(offset.total_seconds() * 1000) if offset is not None else time_ms
 
 
 def wait(duration_ms: float) -> None:

@@ -41,13 +41,13 @@ class GlobalIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """One index file. `row_count` is the number of hashes, or of deletion vectors; `ranges` is None for indexes without deletion vectors."""
+    """One index file. `row_count` is the number of hashes, or of deletion vectors; `ranges` is empty for indexes without deletion vectors."""
 
     index_type: str
     file_name: str
     file_size_bytes: int
     row_count: int
-    ranges: tuple[DeletionRange, ...] | None = None
+    ranges: tuple[DeletionRange, ...] = ()
     external_path: str | None = None
     global_index: GlobalIndex | None = None
 

@@ -1,14 +1,30 @@
-"""The four kinds a row can have; one plane, one spelling each: a byte in files, two characters in frames."""
+"""The four kinds a row can have. Three planes, three spellings: a byte `_VALUE_KIND` in files, `_row_kind` in frames, `rowkind` in system tables."""
 
 from __future__ import annotations
 
-INSERT = 0
-UPDATE_BEFORE = 1
-UPDATE_AFTER = 2
-DELETE = 3
+from enum import IntEnum
+
+
+class RowKind(IntEnum):
+    """What a row does to the state: the value is its byte in files, `short` its text everywhere else."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        """`+I`, `-U`, `+U` or `-D`."""
+        return SHORT[self]
+
+    @property
+    def retracts(self) -> bool:
+        """Whether it takes a row away."""
+        return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
 SHORT = ("+I", "-U", "+U", "-D")
 """The text of each kind, at its byte's place."""
-RETRACTING = frozenset({UPDATE_BEFORE, DELETE})
-"""Kinds that take a row away."""
-KIND_OF = {text: kind for kind, text in enumerate(SHORT)}
-"""The byte of each text."""
+KIND_OF = {text: RowKind(byte) for byte, text in enumerate(SHORT)}
+"""The kind of each text."""
