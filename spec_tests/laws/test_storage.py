@@ -1,0 +1,165 @@
+"""The laws of a storage, on the local disk and in memory; and what only the disk can do wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakekit import storage as storages
+from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
+from lakekit.storage.local import LocalStorage
+from lakekit.storage.memory import MemoryStorage
+from lakekit.storage.protocol import FileMissing, Storage
+from lakekit.testing.storage_laws import LAWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize("make", [LocalStorage, MemoryStorage])
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_laws(law: Callable[[Storage, str], None], make: Callable[[], Storage], tmp_path: Path) -> None:
+    storage = make()
+    assert isinstance(storage, Storage)
+    law(storage, str(tmp_path / "new"))
+
+
+def test_polars_opens_local_files_itself_and_no_others() -> None:
+    assert LocalStorage().polars("/a/b [1].parquet") == "/a/b [1].parquet"
+    assert MemoryStorage().polars("/a") is None
+
+
+def test_memory_counts_what_it_was_asked() -> None:
+    storage = MemoryStorage()
+    storage.put("/a", b"1")
+    storage.read("/a")
+    storage.read("/a")
+    assert (storage.count("read"), storage.count("put"), storage.count("list")) == (2, 1, 0)
+
+
+def test_only_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # opening one for reading would wait for a writer
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(StorageFailed, match=r"is no file|Is a directory"):
+            LocalStorage().read(str(path))
+
+
+@pytest.mark.parametrize("path", ["/tmp/a\0b", "/tmp/\ud800", "/tmp/" + "x" * 300])
+def test_impossible_paths_are_refused(path: str) -> None:
+    storage = LocalStorage()
+    for ask in (storage.read, storage.stat, storage.list, lambda path: storage.put(path, b""), lambda path: storage.delete([path])):
+        with pytest.raises(StorageFailed) as raised:
+            ask(path)
+        assert raised.value.path == path
+        assert str(raised.value).isprintable()
+
+
+def test_unreadable_files_name_their_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "file").write_bytes(b"1")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageFailed, match="Permission denied") as raised:
+        LocalStorage().read(str(tmp_path / "file"))
+    assert not isinstance(raised.value, FileMissing)
+
+
+def test_directories_elsewhere_are_not_listed(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "file").write_bytes(b"1")
+    (inside / "link").symlink_to(outside)
+    (inside / "nowhere").symlink_to(tmp_path / "gone")
+    (inside / "linked file").symlink_to(outside / "file")
+    assert [one.name for one in LocalStorage().list(str(inside))] == ["file", "linked file"]
+
+
+def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(Unsupported, match="no hard links") as raised:
+        LocalStorage().put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+    assert raised.value.feature == "storage.hard-links"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claim_nobody_can_judge_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(CommitStateUnknown):
+        LocalStorage().put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+
+
+def test_a_claim_whose_answer_was_lost_is_found_to_be_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def lose(*paths: str) -> None:
+        link(*paths)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", lose)
+    assert LocalStorage().put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/a/b/", "/a/b"),
+        ("/a/../c//d", "/c/d"),
+        ("file:///a%20b/%E6%B9%96", "/a b/湖"),
+        ("file:/a/b", "/a/b"),
+        ("file://localhost/a", "/a"),
+        ("file:///a#b?c", "/a#b?c"),
+        ("/a%20b", "/a%20b"),
+        (Path("/x y"), "/x y"),
+    ],
+)
+def test_locations(location: str | Path, path: str) -> None:
+    storage, found = storages.open(location)
+    assert isinstance(storage, LocalStorage)
+    assert found == path
+
+
+def test_relative_locations_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert storages.open("t")[1] == str(tmp_path / "t")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert storages.open("~/t")[1] == "/home/somebody/t"
+
+
+@pytest.mark.parametrize(("location", "feature"), [("s3://b/t", "storage.object"), ("gs://b/t", "storage.object"), ("hdfs://n:8020/t", "storage.hdfs")])
+def test_other_storages_are_refused_by_name(location: str, feature: str) -> None:
+    with pytest.raises(Unsupported) as raised:
+        storages.open(location)
+    assert raised.value.feature == feature
+
+
+def test_the_refusal_of_object_stores_names_the_extra() -> None:
+    with pytest.raises(Unsupported, match=r"lakekit\[cloud\]"):
+        storages.open("s3://bucket/table", {"aws_secret_access_key": "hidden"})
+
+
+@pytest.mark.parametrize("location", ["", "  ", "file://host/a", "file:///%ff"])
+def test_broken_locations(location: str) -> None:
+    with pytest.raises(InvalidOption):
+        storages.open(location)
+
+
+def test_a_location_is_text_or_a_path() -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        storages.open(7)  # type: ignore[arg-type]
+
+
+def test_local_storage_pickles() -> None:
+    assert pickle.loads(pickle.dumps(LocalStorage())) == LocalStorage()
