@@ -1,0 +1,407 @@
+"""Avro object container files: the frame around manifests and around Avro data files.
+
+    4f 62 6a 01                                  "Obj", 1
+    map of bytes                                 metadata: avro.schema, avro.codec (absent: null)
+    16 bytes                                     sync marker
+    repeat: long count | long size | size bytes | sync marker      a block of `count` values, compressed together
+
+A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all bytes but the last; n is stored as 2n or -2n-1. A map is blocks of
+`count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
+
+`open_container` cuts a file into inflated blocks; `avro_columns.decode` turns those of one or many files into Arrow columns at once; `write` frames encoded
+values. Source: the Avro specification 1.11, "Object Container Files"; FORMAT.md 4.1.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import lzma
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from lakekit.codec import avro_schema
+from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lakekit.codec.avro_schema import Node
+
+try:
+    from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14
+except ImportError:
+    try:
+        from backports import zstd  # what fastavro brings along before Python 3.14
+    except ImportError:
+        zstd = None
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+SYNC_INTERVAL_BYTES = 64_000
+"""A writer closes a block once it holds so many bytes, as the reference does."""
+ZSTD_LEVEL = 1
+MAX_SCHEMA_BYTES = 16 << 20
+"""A schema of 100,000 columns."""
+_MAX_METADATA = 1_000
+_ZSTD_WINDOW_LOG = 25
+_XZ_MEMORY_BYTES = 40 << 20
+_SHORT = 60
+
+
+class Limits(NamedTuple):
+    """How much a file may hold: `floor_bytes` inflated bytes and `floor_values` values, and of each `ratio` times its own size more."""
+
+    floor_bytes: int
+    floor_values: int
+    ratio: int
+
+    def inflated_bytes(self, size_bytes: int) -> int:
+        """The most that all blocks of a file of that size may inflate to."""
+        return self.floor_bytes + self.ratio * size_bytes
+
+    def values(self, size_bytes: int) -> int:
+        """The most values that a file of that size may hold."""
+        return self.floor_values + self.ratio * size_bytes
+
+
+METADATA = Limits(1 << 20, 1 << 16, 1024)
+"""Manifests: an entry of a table of 2,000 columns without statistics shrinks by a factor of about 1,000."""
+DATA = Limits(8 << 20, 1 << 18, 4096)
+"""Data files: a block of 64,000 bytes of equal rows shrinks to about 30 bytes with its frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One inflated block: its bytes, how many values they hold, and where the compressed bytes start in the file."""
+
+    data: bytes
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container file cut into blocks. `schema` is the parsed type of its values, `metadata` the header's map, `path` the file's name for errors."""
+
+    schema: Node
+    codec: str
+    blocks: tuple[Block, ...]
+    metadata: Mapping[str, bytes]
+    path: str | None = None
+
+    @property
+    def count(self) -> int:
+        """How many values the file holds."""
+        return sum(block.count for block in self.blocks)
+
+    @property
+    def size(self) -> int:
+        """How many inflated bytes they take."""
+        return sum(len(block.data) for block in self.blocks)
+
+
+def is_avro(data: bytes) -> bool:
+    """Whether the bytes begin as an Avro container does."""
+    return data[:4] == MAGIC
+
+
+def blocks(data: bytes, *, path: str | None = None) -> tuple[Node, list[bytes], list[int]]:
+    """An Avro data file's schema, inflated blocks, and the count of rows in each. Decode them with `avro_columns.decode`, or a record reader of your own."""
+    container = open_container(data, path=path, limits=DATA)
+    return container.schema, [block.data for block in container.blocks], [block.count for block in container.blocks]
+
+
+def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA) -> Container:
+    """A container's header and inflated blocks.
+
+    Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
+    """
+    try:
+        metadata, at = _header(data)
+        schema = _schema(metadata)
+        codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+        found = tuple(_blocks(data, at, codec, schema, limits))
+    except Corrupt as error:
+        raise (error if path is None else error.at(path)) from None
+    except Unsupported as error:
+        where = "" if path is None else f"{path}: "
+        raise Unsupported(f"{where}{error.message}", feature=error.feature, path=path) from None
+    return Container(schema=schema, codec=codec, blocks=found, metadata=metadata, path=path)
+
+
+def read_long(data: bytes, at: int, field: str) -> tuple[int, int]:
+    """A zig-zag varint at `at`, and the offset after it."""
+    raw = shift = 0
+    start = at
+    while True:
+        if at >= len(data):
+            raise Corrupt(f"{field} at offset {start}: the bytes end inside a number", offset=start, field=field)
+        byte = data[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 63:
+            raise Corrupt(f"{field} at offset {start}: a number of more than 10 bytes", offset=start, field=field)
+    if raw >= 1 << 64:
+        raise Corrupt(f"{field} at offset {start}: a number of more than 64 bits", offset=start, field=field)
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def put_long(out: bytearray, value: int) -> None:
+    """Appends a zig-zag varint."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def _raw(data: bytes, at: int, field: str) -> tuple[bytes, int]:
+    length, start = read_long(data, at, field)
+    if not 0 <= length <= len(data) - start:
+        raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
+    return data[start : start + length], start + length
+
+
+def _header(data: bytes) -> tuple[dict[str, bytes], int]:
+    if data[:4] != MAGIC:
+        raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
+    metadata: dict[str, bytes] = {}
+    at = 4
+    while True:
+        count, at = read_long(data, at, "metadata count")
+        if count < 0:
+            count = -count
+            _, at = read_long(data, at, "metadata size")
+        if count == 0:
+            break
+        if count + len(metadata) > _MAX_METADATA:
+            raise LimitExceeded(f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count")
+        for _ in range(count):
+            key, at = _raw(data, at, "metadata key")
+            value, at = _raw(data, at, "metadata value")
+            metadata[key.decode("utf-8", "replace")] = value
+    if len(data) - at < SYNC_BYTES:
+        raise Corrupt(f"the header ends inside its sync marker at offset {at}", offset=at, field="sync")
+    return metadata, at + SYNC_BYTES
+
+
+def _schema(metadata: Mapping[str, bytes]) -> Node:
+    text = metadata.get("avro.schema")
+    if text is None:
+        raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise LimitExceeded(f"avro.schema is {len(text)} bytes long, {MAX_SCHEMA_BYTES} are allowed", offset=4, field="avro.schema")
+    return avro_schema.parse(text)
+
+
+def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits) -> Iterable[Block]:
+    inflate = _CODECS.get(codec)
+    if inflate is None:
+        raise Unsupported(f"Avro codec {codec[:_SHORT]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_SHORT]}")
+    sync = data[at - SYNC_BYTES : at]
+    budget, values = limits.inflated_bytes(len(data)), limits.values(len(data))
+    while at < len(data):
+        start = at
+        count, at = read_long(data, at, "block count")
+        size, at = read_long(data, at, "block size")
+        if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
+            raise Corrupt(
+                f"block at offset {start}: {count} values in {size} bytes, {max(0, len(data) - at - SYNC_BYTES)} bytes left", offset=start, field="block size"
+            )
+        if data[at + size : at + size + SYNC_BYTES] != sync:
+            raise Corrupt(f"block at offset {start}: no sync marker after its {size} bytes", offset=start, field="sync")
+        try:
+            body = inflate(data[at : at + size], budget)
+        except LakekitError as error:
+            raise type(error)(f"block at offset {start}: {error.args[0]}", offset=start, field="block") from None
+        budget -= len(body)
+        values -= count
+        if values < 0:
+            raise LimitExceeded(
+                f"block at offset {start}: more than {limits.values(len(data))} values in a file of {len(data)} bytes", offset=start, field="block count"
+            )
+        if count * schema.min_bytes > len(body):
+            raise Corrupt(f"block at offset {start}: {count} values do not fit into {len(body)} bytes", offset=start, field="block count")
+        if count:
+            yield Block(data=body, count=count, offset=at)
+        elif body:
+            raise Corrupt(f"block at offset {start}: no values in {len(body)} bytes", offset=start, field="block count")
+        at += size + SYNC_BYTES
+
+
+# ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes --------------------------------------------------------------------------
+
+
+def _too_long(limit: int) -> LimitExceeded:
+    return LimitExceeded(f"it inflates to more than the {limit} bytes that a file of this size may", field="block")
+
+
+def _null(data: bytes, limit: int) -> bytes:
+    if len(data) > limit:
+        raise _too_long(limit)
+    return data
+
+
+def _zlib(data: bytes, limit: int) -> bytes:
+    machine = zlib.decompressobj(-15)
+    try:
+        found = machine.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise Corrupt(f"deflate: {error}", field="block") from None
+    return _finished(found, limit, done=machine.eof, codec="deflate")
+
+
+def _bzip2(data: bytes, limit: int) -> bytes:
+    machine = bz2.BZ2Decompressor()
+    try:
+        found = machine.decompress(data, limit + 1)
+    except (OSError, ValueError) as error:
+        raise Corrupt(f"bzip2: {error}", field="block") from None
+    return _finished(found, limit, done=machine.eof, codec="bzip2")
+
+
+def _xz(data: bytes, limit: int) -> bytes:
+    machine = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+    try:
+        found = machine.decompress(data, limit + 1)
+    except lzma.LZMAError as error:
+        if "limit" in str(error).lower():
+            raise LimitExceeded(f"xz: {error}", field="block") from None
+        raise Corrupt(f"xz: {error}", field="block") from None
+    return _finished(found, limit, done=machine.eof, codec="xz")
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    if len(data) < 5:
+        raise Corrupt("snappy: fewer than 5 bytes", field="block")
+    length = shift = 0
+    for byte in data[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if length > limit:
+        raise _too_long(limit)
+    try:
+        found: bytes = pa.Codec("snappy").decompress(data[:-4], length, asbytes=True)
+    except (OSError, ValueError) as error:
+        raise Corrupt(f"snappy: {error}", field="block") from None
+    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+        raise Corrupt("snappy: the checksum of the inflated bytes differs", field="block")
+    return found
+
+
+def _zstandard(data: bytes, limit: int) -> bytes:
+    if zstd is None:
+        return _zstandard_by_arrow(data, limit)
+    machine = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+    try:
+        found = machine.decompress(data, limit + 1)
+    except zstd.ZstdError as error:
+        if "memory" in str(error) or "window" in str(error).lower():
+            raise LimitExceeded(f"zstandard: {error}", field="block") from None
+        raise Corrupt(f"zstandard: {error}", field="block") from None
+    return _finished(found, limit, done=machine.eof, codec="zstandard")
+
+
+def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            found: bytes = stream.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise Corrupt(f"zstandard: {error}", field="block") from None
+    return _finished(found, limit, done=True, codec="zstandard")
+
+
+def _finished(found: bytes, limit: int, *, done: bool, codec: str) -> bytes:
+    if len(found) > limit:
+        raise _too_long(limit)
+    if not done:
+        raise Corrupt(f"{codec}: the compressed bytes end too early", field="block")
+    return found
+
+
+_ZSTD_OPTIONS: Any = None if zstd is None else {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": _null,
+    "deflate": _zlib,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": _bzip2,
+    "xz": _xz,
+}
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def codec_named(compression: str) -> str:
+    """The Avro codec of a compression option's value: `zstd` is `zstandard`, the others are Avro's own names. Raises `Unsupported`."""
+    name = compression.lower()
+    name = "zstandard" if name == "zstd" else name
+    if name not in _CODECS:
+        raise Unsupported(f"Avro files cannot be compressed by {compression!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{name}")
+    return name
+
+
+def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
+    """A block's bytes compressed by an Avro codec; `level` is zstandard's."""
+    match codec:
+        case "null":
+            return data
+        case "deflate":
+            machine = zlib.compressobj(wbits=-15)
+            return machine.compress(data) + machine.flush()
+        case "snappy":
+            found: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+            return found + zlib.crc32(data).to_bytes(4, "big")
+        case "zstandard":
+            packed: bytes = pa.Codec("zstd", compression_level=level).compress(data, asbytes=True)
+            return packed
+        case "bzip2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data, format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64)
+    raise Unsupported(f"Avro codec {codec!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec}")
+
+
+def write(
+    schema: bytes, values: Iterable[bytes], *, codec: str = "zstandard", level: int = ZSTD_LEVEL, sync: bytes | None = None, interval: int = SYNC_INTERVAL_BYTES
+) -> bytes:
+    """A container of encoded values. The sync marker, unless given, is drawn from the content, so that equal content makes equal bytes."""
+    bodies: list[tuple[int, bytes]] = []
+    body, count = bytearray(), 0
+    for value in values:
+        body += value
+        count += 1
+        if len(body) >= interval:
+            bodies.append((count, bytes(body)))
+            body, count = bytearray(), 0
+    if count:
+        bodies.append((count, bytes(body)))
+    if sync is None:
+        digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)
+        for _, part in bodies:
+            digest.update(part)
+        sync = digest.digest()
+    out = bytearray(MAGIC)
+    metadata = {b"avro.schema": schema, b"avro.codec": codec.encode()}
+    put_long(out, len(metadata))
+    for key, text in metadata.items():
+        for part in (key, text):
+            put_long(out, len(part))
+            out += part
+    out += b"\0" + sync
+    for number, part in bodies:
+        packed = deflated(part, codec, level)
+        put_long(out, number)
+        put_long(out, len(packed))
+        out += packed + sync
+    return bytes(out)

@@ -1,0 +1,279 @@
+"""Many places in one buffer, read side by side: the numpy machine below `avro_columns`.
+
+A varint hides where the next value starts, so one run of Avro values can only be read in order. But there are many runs: a plan reads hundreds of blocks, a
+column of lists holds thousands of lists. A `lane` is one place in the buffer and the end it may not pass; every step reads the same field of all lanes at
+once, with a handful of numpy calls whatever their number.
+
+    starts(item, pos, end, counts)     where each value of each run starts: step k skips the k-th value of every run that has one
+    walk(node, pos, end, keep)         one value of every lane -> (Column, positions after it)
+
+With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes are left, a loop in Python skips values
+instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `LOST`, far behind every end, and stays there: the
+caller compares the positions with the ends, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit.codec.avro_schema import Node
+from lakekit.codec.avro_values import skipper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from lakekit.codec.avro_values import Skip
+
+    Ints = NDArray[np.int64]
+
+LOST = 1 << 60
+FEW_LANES = 64
+"""With fewer lanes than this a Python loop over values is faster than numpy steps over lanes."""
+_PADDING = bytes(16)
+_ZIGZAG = np.array([(n >> 1) ^ -(n & 1) for n in range(256)], np.int64)
+_STOPS, _BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+_SQUEEZE = (  # three steps that drop the top bit of each of 8 bytes
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+)
+_ONE = np.uint64(1)
+KEY = Node(kind="string", min_bytes=1)
+"""The keys of maps."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Column:
+    """What `walk` read of one type in `size` lanes, still as numbers and places.
+
+    int, long, enum, boolean: `values`. bytes, string, fixed, float, double: `starts` and `lengths` in the buffer. record: `parts` of the same size. union:
+    `values` is the branch of each lane, `parts[i]` holds the lanes `rows[i]`. array, map: `lengths` counts the items, `parts` are items one after the other.
+    A part that nobody asked for is None.
+    """
+
+    node: Node
+    size: int
+    values: NDArray[Any] | None = None
+    starts: Ints | None = None
+    lengths: Ints | None = None
+    parts: list[Column | None] = field(default_factory=list)
+    rows: list[Ints] = field(default_factory=list)
+
+
+class Lanes:
+    """A buffer to read from: the parts, one after the other, `size` bytes in all. Reads behind them find zeros."""
+
+    __slots__ = ("_skippers", "bytes", "data", "last_word", "size", "words")
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self.data = b"".join([*parts, _PADDING])
+        self.size = len(self.data) - len(_PADDING)
+        self._skippers: dict[int, Skip] = {}
+        self.bytes = np.frombuffer(self.data, np.uint8)
+        self.last_word = len(self.data) - 8
+        self.words: NDArray[np.uint64] = np.ndarray((self.last_word + 1,), "<u8", self.data, strides=(1,))
+
+    def longs(self, pos: Ints) -> tuple[Ints, Ints]:
+        """The zig-zag varint of each lane, and the positions after them."""
+        first = self.bytes.take(pos, mode="clip")
+        if first.size == 0 or first.max() < 128:
+            return _ZIGZAG.take(first), pos + 1
+        word = self.words[np.minimum(pos, self.last_word)]
+        stop = ~word & _STOPS
+        low = stop & (~stop + _ONE)  # the lowest bit that ends a number
+        raw = word & (low | (low - _ONE)) & _BITS
+        for keep, move, by in _SQUEEZE:
+            raw = (raw & keep) | ((raw & move) >> by)
+        width = (np.frexp(low.astype(np.float64))[1] >> 3).astype(np.int64)
+        if not stop.all():
+            self._long_longs(np.flatnonzero(stop == 0), pos, raw, width)
+        return (raw >> _ONE).astype(np.int64) ^ -(raw & _ONE).astype(np.int64), pos + width
+
+    def _long_longs(self, rows: Ints, pos: Ints, raw: NDArray[np.uint64], width: Ints) -> None:
+        """Numbers of 9 and 10 bytes, in place."""
+        at = pos[rows]
+        found = np.zeros(len(rows), np.uint64)
+        for i in range(9):
+            found |= (self.bytes.take(at + i, mode="clip") & 0x7F).astype(np.uint64) << np.uint64(7 * i)
+        ninth, tenth = self.bytes.take(at + 8, mode="clip"), self.bytes.take(at + 9, mode="clip")
+        found |= np.where(ninth > 127, tenth & 1, 0).astype(np.uint64) << np.uint64(63)
+        raw[rows] = found
+        width[rows] = np.where(ninth < 128, 9, np.where(tenth < 2, 10, LOST))
+
+    # ---- one value of every lane
+
+    def walk(self, node: Node, pos: Ints, end: Ints, keep: bool = True) -> tuple[Column | None, Ints]:
+        """One value of type `node` at every position; with `keep` also what it was. Positions after a broken value are far behind every end."""
+        match node.kind:
+            case "int" | "long":
+                values, pos = self.longs(pos)
+                if node.kind == "int" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31:
+                    pos = np.where((values < -(2**31)) | (values >= 2**31), LOST, pos)
+                return (Column(node=node, size=len(pos), values=values) if keep else None), pos
+            case "bytes" | "string":
+                lengths, pos = self.longs(pos)
+                after = pos + lengths
+                fits = (lengths >= 0) & (after <= end) & (lengths <= end)
+                if not fits.all():
+                    after = np.where(fits, after, LOST)
+                return (Column(node=node, size=len(pos), starts=pos, lengths=lengths) if keep else None), after
+            case "record":
+                parts = []
+                for part in node.parts:
+                    found, pos = self.walk(part, pos, end, keep)
+                    parts.append(found)
+                return (Column(node=node, size=len(pos), parts=parts) if keep else None), pos
+            case "union":
+                return self._union(node, pos, end, keep)
+            case "array" | "map":
+                return self._runs(node, pos, end, keep)
+        return self._fixed(node, pos, keep)
+
+    def _fixed(self, node: Node, pos: Ints, keep: bool) -> tuple[Column | None, Ints]:
+        """null, boolean, enum, float, double, fixed."""
+        match node.kind:
+            case "null":
+                return (Column(node=node, size=len(pos)) if keep else None), pos
+            case "boolean":
+                flags = self.bytes.take(pos, mode="clip")
+                pos = np.where(flags > 1, LOST, pos + 1)
+                return (Column(node=node, size=len(pos), values=flags) if keep else None), pos
+            case "enum":
+                values, pos = self.longs(pos)
+                pos = np.where((values < 0) | (values >= len(node.names)), LOST, pos)
+                return (Column(node=node, size=len(pos), values=values) if keep else None), pos
+        return (Column(node=node, size=len(pos), starts=pos) if keep else None), pos + node.min_bytes
+
+    def _union(self, node: Node, pos: Ints, end: Ints, keep: bool) -> tuple[Column | None, Ints]:
+        branches, pos = self.longs(pos)
+        parts: list[Column | None] = []
+        rows: list[Ints] = []
+        size = len(pos)
+        low, high = (int(branches.min()), int(branches.max())) if size else (0, 0)
+        if low < 0 or high >= len(node.parts):
+            pos = np.where((branches < 0) | (branches >= len(node.parts)), LOST, pos)
+            branches = np.where(pos >= LOST, 0, branches)
+            low, high = int(branches.min()), int(branches.max())
+        if low == high:
+            part, after = self.walk(node.parts[low], pos, end, keep)
+            if not keep:
+                return None, after
+            parts, rows = [None] * len(node.parts), [np.empty(0, np.int64)] * len(node.parts)
+            parts[low], rows[low] = part, np.arange(size)
+            return Column(node=node, size=size, values=branches, parts=parts, rows=rows), after
+        after = pos
+        for number, branch in enumerate(node.parts):
+            lanes = np.flatnonzero(branches == number)
+            part = None
+            if len(lanes) and branch.kind != "null":
+                part, moved = self.walk(branch, pos[lanes], end[lanes], keep)
+                after = after.copy() if after is pos else after
+                after[lanes] = moved
+            parts.append(part)
+            rows.append(lanes)
+        return (Column(node=node, size=size, values=branches, parts=parts, rows=rows) if keep else None), after
+
+    # ---- runs of values
+
+    def _runs(self, node: Node, pos: Ints, end: Ints, keep: bool) -> tuple[Column | None, Ints]:
+        """An array or a map in every lane: blocks of `count | (bytes, if the count is negative) | items`, up to a count of 0."""
+        item = item_of(node)
+        total = np.zeros(len(pos), np.int64)
+        places, owners = [], []
+        pos = pos.copy()
+        active = np.arange(len(pos))
+        while len(active):
+            counts, at = self.longs(pos[active])
+            negative = counts < 0
+            if negative.any():
+                counts = np.abs(counts)
+                at = np.where(negative, self.longs(at)[1], at)
+            fits = (counts >= 0) & (counts <= (end[active] - at) // item.min_bytes)
+            if not fits.all():
+                at, counts = np.where(fits, at, LOST), np.where(fits, counts, 0)
+            pos[active] = at
+            more = counts > 0
+            active, at, counts = active[more], at[more], counts[more]
+            if not len(active):
+                break
+            first, pos[active] = self.starts(item, at, end[active], counts)
+            places.append(first)
+            owners.append(np.repeat(active, counts))
+            total[active] += counts
+        if not keep:
+            return None, pos
+        first, owner = (np.concatenate([np.empty(0, np.int64), *each]) for each in (places, owners))
+        if len(places) > 1:
+            order = np.argsort(owner, kind="stable")
+            first, owner = first[order], owner[order]
+        found, _ = self.walk(item, first, end[owner])
+        return Column(node=node, size=len(total), lengths=total, parts=[found]), pos
+
+    def starts(self, node: Node, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
+        """Where each of the `counts` values of type `node` that follow each other from `pos` starts, run after run, and where each run ends.
+
+        Values must take bytes, and `counts` of the smallest must fit into the lanes.
+        """
+        offsets = np.cumsum(counts) - counts
+        found = np.full(int(counts.sum()), LOST, np.int64)
+        width = fixed_width(node)
+        if width:
+            within = np.arange(len(found)) - np.repeat(offsets, counts)
+            return np.repeat(pos, counts) + within * width, pos + counts * width
+        order = np.argsort(-counts, kind="stable")  # runs with most values first: those that still have some are a prefix
+        at, left, offsets, end = pos[order], counts[order], offsets[order], end[order]
+        step, active = 0, len(order)
+        while active >= FEW_LANES:
+            active = int(np.searchsorted(-left, -step, side="left"))
+            if active < FEW_LANES:
+                break
+            found[offsets[:active] + step] = at[:active]
+            at[:active] = self.walk(node, at[:active], end[:active], keep=False)[1]
+            step += 1
+        skip = self._skippers.get(id(node))
+        if active and skip is None:
+            skip = self._skippers[id(node)] = skipper(node)
+        for lane in range(active):
+            assert skip is not None
+            places = slice(offsets[lane] + step, offsets[lane] + left[lane])
+            at[lane] = self._skip_one(skip, found, places, int(at[lane]), int(end[lane]))
+        after = np.empty_like(at)
+        after[order] = at
+        return found, after
+
+    def _skip_one(self, skip: Skip, found: Ints, part: slice, at: int, end: int) -> int:
+        """The rest of one run, value by value. Returns where it ends, `LOST` if a value passes `end`."""
+        places = []
+        try:
+            for _ in range(part.stop - part.start):
+                places.append(at)
+                at = skip(self.data, at)
+                if at > end:
+                    return LOST
+        except IndexError:
+            return LOST
+        found[part] = places
+        return at
+
+
+def item_of(node: Node) -> Node:
+    """The type of an array's items; of a map's, a record of its key and value."""
+    value = node.parts[0]
+    if node.kind == "array":
+        return value
+    return Node(kind="record", names=("key", "value"), parts=(KEY, value), min_bytes=1 + value.min_bytes)
+
+
+def fixed_width(node: Node) -> int:
+    """How many bytes each value takes, when that is the same for all of them; else 0. Booleans are checked one by one."""
+    if node.kind in {"float", "double", "fixed"}:
+        return node.min_bytes
+    if node.kind != "record":
+        return 0
+    widths = [fixed_width(part) for part in node.parts]
+    return sum(widths) if all(widths) else 0

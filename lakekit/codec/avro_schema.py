@@ -1,0 +1,219 @@
+"""Avro schemas: the JSON text in a file's header to a tree of `Node`.
+
+    {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "string"]}]}
+    Node(kind="record", names=("v",), parts=(Node(kind="union", parts=(Node(kind="null"), Node(kind="string"))),))
+
+Names of types are resolved to the types they stand for. A type that contains itself has no columns and is refused, as are schemas that grow beyond
+`MAX_NODES` when their names are resolved. Source: the Avro specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+
+MAX_DEPTH = 64
+MAX_NODES = 100_000
+PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""The types without parts, and the fewest bytes that a value of each takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One type of a schema.
+
+    `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's branches, or the one type of an
+    array's items or a map's values. `size` belongs to `fixed`. `declared` is the JSON it was declared by. `min_bytes` is the least that a value takes.
+    """
+
+    kind: str
+    name: str = ""
+    names: tuple[str, ...] = ()
+    parts: tuple[Node, ...] = ()
+    size: int = 0
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+    min_bytes: int = 0
+    nodes: int = 1
+    declared: Any = field(default=None, compare=False, repr=False)
+
+    def part(self, name: str) -> Node | None:
+        """A record's field of that name."""
+        return self.parts[self.names.index(name)] if name in self.names else None
+
+    @property
+    def value(self) -> Node:
+        """The type of what is not null: of `["null", X]` (in either order) it is X; every other type is its own."""
+        rest = [part for part in self.parts if part.kind != "null"]
+        return rest[0] if self.kind == "union" and len(rest) == 1 else self
+
+    @property
+    def nullable(self) -> bool:
+        """Whether a value may be null."""
+        return self.kind == "null" or (self.kind == "union" and any(part.kind == "null" for part in self.parts))
+
+
+@lru_cache(maxsize=256)
+def parse(text: bytes) -> Node:
+    """Schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f"avro.schema is not JSON: {error}", field="avro.schema") from None
+    return _Names().node(found, "", 0)
+
+
+def record_of(node: Node) -> Node:
+    """The record that a file's values are. Old files wrap it as `["null", record]`, which each value must then resolve to."""
+    found = node.value
+    if found.kind != "record":
+        raise Corrupt(f"the values of the file are of type {node.kind}, not a record", field="avro.schema")
+    return found
+
+
+def _wrong(why: str) -> Corrupt:
+    return Corrupt(f"avro.schema: {why}", field="avro.schema")
+
+
+class _Names:
+    """Types declared so far, by full name; None while one is being declared."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Node | None] = {}
+
+    def node(self, declared: Any, space: str, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema")
+        if isinstance(declared, str):
+            return self._named(declared, space)
+        if isinstance(declared, list):
+            return self._union(declared, space, depth)
+        if not isinstance(declared, dict):
+            raise _wrong(f"a type is text, a list or an object, found {type(declared).__name__}")
+        kind = declared.get("type")
+        if isinstance(kind, (dict, list)):
+            return self.node(kind, space, depth + 1)
+        match kind:
+            case "record" | "error":
+                return self._record(declared, space, depth)
+            case "enum" | "fixed":
+                return self._enum_or_fixed(declared, space)
+            case "array":
+                return _part("array", self.node(declared.get("items"), space, depth + 1), declared)
+            case "map":
+                return _part("map", self.node(declared.get("values"), space, depth + 1), declared)
+            case str() if kind in PRIMITIVES:
+                logical = declared.get("logicalType")
+                return Node(
+                    kind=kind,
+                    logical=logical if isinstance(logical, str) else "",
+                    precision=_whole(declared.get("precision", 0), "precision"),
+                    scale=_whole(declared.get("scale", 0), "scale"),
+                    min_bytes=PRIMITIVES[kind],
+                    declared=declared,
+                )
+            case str():
+                return self._named(kind, space)
+        raise _wrong("an object without a text member 'type'")
+
+    def _named(self, name: str, space: str) -> Node:
+        if name in PRIMITIVES:
+            return Node(kind=name, min_bytes=PRIMITIVES[name], declared=name)
+        full = name if "." in name or not space else f"{space}.{name}"
+        for candidate in (full, name):
+            if candidate in self.known:
+                found = self.known[candidate]
+                if found is None:
+                    raise Unsupported(f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types")
+                return found
+        raise _wrong(f"no type is called {name[:80]!r}")
+
+    def _declare(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
+        name, own = declared.get("name"), declared.get("namespace")
+        if not isinstance(name, str) or not name:
+            raise _wrong("a named type without a name")
+        if isinstance(own, str):
+            space = own
+        full = name if "." in name or not space else f"{space}.{name}"
+        self.known[full] = None
+        return full, full.rpartition(".")[0]
+
+    def _record(self, declared: dict[str, Any], space: str, depth: int) -> Node:
+        full, space = self._declare(declared, space)
+        fields = declared.get("fields")
+        if not isinstance(fields, list):
+            raise _wrong(f"record {full[:80]!r} without a list of fields")
+        names: list[str] = []
+        parts: list[Node] = []
+        for part in fields:
+            if not isinstance(part, dict) or not isinstance(part.get("name"), str):
+                raise _wrong(f"a field of record {full[:80]!r} without a name")
+            names.append(part["name"])
+            parts.append(self.node(part.get("type"), space, depth + 1))
+        if len(set(names)) != len(names):
+            raise _wrong(f"record {full[:80]!r} has two fields of one name")
+        logical = declared.get("logicalType")
+        found = Node(
+            kind="record",
+            name=full,
+            names=tuple(names),
+            parts=tuple(parts),
+            logical=logical if isinstance(logical, str) else "",
+            min_bytes=sum(part.min_bytes for part in parts),
+            nodes=_counted(parts),
+            declared=declared,
+        )
+        self.known[full] = found
+        return found
+
+    def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> Node:
+        full, _ = self._declare(declared, space)
+        logical = declared.get("logicalType")
+        logical = logical if isinstance(logical, str) else ""
+        if declared["type"] == "fixed":
+            size = _whole(declared.get("size"), "size")
+            precision, scale = _whole(declared.get("precision", 0), "precision"), _whole(declared.get("scale", 0), "scale")
+            found = Node(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
+        else:
+            symbols = declared.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+                raise _wrong(f"enum {full[:80]!r} without a list of symbols")
+            found = Node(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
+        self.known[full] = found
+        return found
+
+    def _union(self, declared: list[Any], space: str, depth: int) -> Node:
+        parts = [self.node(part, space, depth + 1) for part in declared]
+        if not parts:
+            raise _wrong("a union without branches")
+        if any(part.kind == "union" for part in parts):
+            raise _wrong("a union directly in a union")
+        least = 1 + min(part.min_bytes for part in parts)
+        return Node(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), declared=declared)
+
+
+def _part(kind: str, part: Node, declared: dict[str, Any]) -> Node:
+    if part.min_bytes == 0 and kind == "array":
+        # a count costs a few bytes, such items none: a file of ten bytes could ask for any number of them
+        raise Unsupported("avro.schema: an array of values that take no bytes", feature="avro.empty-items")
+    logical = declared.get("logicalType")
+    logical = logical if isinstance(logical, str) else ""
+    return Node(kind=kind, parts=(part,), logical=logical, min_bytes=1, nodes=_counted([part]), declared=declared)
+
+
+def _counted(parts: list[Node]) -> int:
+    found = 1 + sum(part.nodes for part in parts)
+    if found > MAX_NODES:
+        raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
+    return found
+
+
+def _whole(value: object, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise _wrong(f"{field} is not a whole number")
+    return value

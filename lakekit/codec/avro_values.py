@@ -1,0 +1,338 @@
+"""Avro values one at a time: reading, skipping and writing, each a function made once from a type.
+
+    null        nothing                         boolean     00 or 01
+    int, long   zig-zag varint                  float       4 bytes LE; double 8
+    bytes       long length | bytes             string      the same, UTF-8
+    fixed       its bytes                       enum        int, index of the symbol
+    record      its fields, in order            union       int, index of the branch | value
+    array       blocks of count | items, 00     map         blocks of count | key, value, 00    (a negative count: the block's bytes follow it)
+
+A record is a dict, an array a list, a map a list of pairs, an enum its symbol; logical types are left to the caller. The readers here serve small files and
+name the field that broke; `avro_columns` reads many values at once. Source: the Avro specification 1.11, "Binary Encoding".
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec.avro import put_long, read_long
+from lakekit.errors import Corrupt, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.codec.avro_schema import Node
+
+    Read = Callable[[bytes, int], tuple[Any, int]]
+    Skip = Callable[[bytes, int], int]
+    Write = Callable[[bytearray, Any], None]
+
+_FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+_INT = range(-(2**31), 2**31)
+
+
+def _wrong(why: str, at: int, field: str) -> Corrupt:
+    return Corrupt(f"{field or 'value'} at byte {at} of its block: {why}", offset=at, field=field or None)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def reader(node: Node, field: str = "") -> Read:
+    """`read(data, at)` gives a value of that type and the offset after it; it raises `Corrupt` with the offset and the name of the field."""
+    match node.kind:
+        case "null":
+            return lambda _data, at: (None, at)
+        case "int":
+            return _int_reader(field)
+        case "long":
+            return lambda data, at: read_long(data, at, field)
+        case "bytes" | "string":
+            return _bytes_reader(field, text=node.kind == "string")
+        case "record":
+            return _record_reader(node, field)
+        case "union":
+            return _union_reader(node, field)
+        case "array" | "map":
+            return _array_reader(node, field)
+    return _fixed_reader(node, field)
+
+
+def _int_reader(field: str) -> Read:
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        value, after = read_long(data, at, field)
+        if value not in _INT:
+            raise _wrong(f"{value} is no 32 bit number", at, field)
+        return value, after
+
+    return read
+
+
+def _bytes_reader(field: str, *, text: bool) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        length, start = read_long(data, at, field)
+        if not 0 <= length <= len(data) - start:
+            raise _wrong(f"a length of {length}, {len(data) - start} bytes left", at, field)
+        body = data[start : start + length]
+        if not text:
+            return body, start + length
+        try:
+            return body.decode(), start + length
+        except UnicodeDecodeError as error:
+            raise _wrong(f"not UTF-8: {error.reason}", start, field) from None
+
+    return read
+
+
+def _fixed_reader(node: Node, field: str) -> Read:
+    """boolean, enum, float, double, fixed."""
+    kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOATS.get(node.kind)
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        if kind == "enum":
+            number, after = read_long(data, at, field)
+            if not 0 <= number < len(symbols):
+                raise _wrong(f"symbol {number} of {len(symbols)}", at, field)
+            return symbols[number], after
+        if len(data) - at < size:
+            raise _wrong(f"{size} bytes wanted, {max(0, len(data) - at)} left", at, field)
+        if form is not None:
+            return form.unpack_from(data, at)[0], at + size
+        if kind == "boolean":
+            if data[at] > 1:
+                raise _wrong(f"a boolean of {data[at]}", at, field)
+            return data[at] == 1, at + 1
+        return data[at : at + size], at + size
+
+    return read
+
+
+def _record_reader(node: Node, field: str) -> Read:
+    prefix = field + "." if field else ""
+    fields = [(name, reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
+
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        found = {}
+        for name, part in fields:
+            found[name], at = part(data, at)
+        return found, at
+
+    return read
+
+
+def _union_reader(node: Node, field: str) -> Read:
+    branches = [reader(part, field) for part in node.parts]
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        number, after = read_long(data, at, field)
+        if not 0 <= number < len(branches):
+            raise _wrong(f"branch {number} of a union of {len(branches)}", at, field)
+        return branches[number](data, after)
+
+    return read
+
+
+def _array_reader(node: Node, field: str) -> Read:
+    value = reader(node.parts[0], field)
+    key = _bytes_reader(field, text=True) if node.kind == "map" else None
+    least = max(1, node.parts[0].min_bytes + (key is not None))
+
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        while True:
+            start = at
+            count, at = read_long(data, at, field)
+            if count < 0:
+                count = -count
+                _, at = read_long(data, at, field)
+            if count == 0:
+                return found, at
+            if count > (len(data) - at) // least:
+                raise _wrong(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+            for _ in range(count):
+                name = None
+                if key is not None:
+                    name, at = key(data, at)
+                item, at = value(data, at)
+                found.append(item if key is None else (name, item))
+
+    return read
+
+
+# ---- skipping ----------------------------------------------------------------------------------------------------------------------------------------
+
+_VARINT, _BYTES, _CALL = -1, -2, -3
+
+
+def skipper(node: Node) -> Skip:
+    """`skip(data, at)` gives the offset after a value. It believes the bytes: a value may end behind the data, or raise IndexError where they are broken."""
+    steps: list[tuple[int, Skip | None]] = []
+    _flatten(node, steps)
+    plan = tuple(steps)
+
+    def skip(data: bytes, at: int) -> int:
+        for step, call in plan:
+            if step == _VARINT:
+                while data[at] > 127:
+                    at += 1
+                at += 1
+            elif step == _BYTES:
+                length = data[at]
+                at += 1
+                if length > 127:
+                    length, at = _long_length(data, at - 1)
+                if length & 1:
+                    raise IndexError  # a negative length
+                at += length >> 1
+            elif call is not None:
+                at = call(data, at)
+            else:
+                at += step
+        return at
+
+    return skip
+
+
+def _long_length(data: bytes, at: int) -> tuple[int, int]:
+    raw = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 128:
+            return raw, at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def _flatten(node: Node, steps: list[tuple[int, Skip | None]]) -> None:
+    match node.kind:
+        case "record":
+            for part in node.parts:
+                _flatten(part, steps)
+        case "int" | "long" | "enum":
+            steps.append((_VARINT, None))
+        case "bytes" | "string":
+            steps.append((_BYTES, None))
+        case "union":
+            steps.append((_CALL, _union_skipper(node)))
+        case "array" | "map":
+            steps.append((_CALL, _array_skipper(node)))
+        case _ if node.min_bytes:
+            steps.append((node.min_bytes, None))
+
+
+def _union_skipper(node: Node) -> Skip:
+    branches = [None if part.kind == "null" else skipper(part) for part in node.parts]
+
+    def skip(data: bytes, at: int) -> int:
+        number = data[at]
+        at += 1
+        if number > 127:
+            number, at = _long_length(data, at - 1)
+        if number & 1:
+            raise IndexError
+        branch = branches[number >> 1]
+        return at if branch is None else branch(data, at)
+
+    return skip
+
+
+def _array_skipper(node: Node) -> Skip:
+    value, is_map = skipper(node.parts[0]), node.kind == "map"
+
+    def skip(data: bytes, at: int) -> int:
+        while True:
+            count, at = _long_length(data, at)
+            if count == 0:
+                return at
+            if count & 1:
+                _, at = _long_length(data, at)
+                count += 1
+            for _ in range(min(count >> 1, len(data))):
+                if is_map:
+                    length, at = _long_length(data, at)
+                    if length & 1:
+                        raise IndexError
+                    at += length >> 1
+                at = value(data, at)
+
+    return skip
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def writer(node: Node) -> Write:
+    """`write(out, value)` appends a value of that type. Of a union, None goes to its null branch and anything else to its one other branch."""
+    match node.kind:
+        case "null":
+            return lambda _out, _value: None
+        case "int" | "long":
+            return put_long
+        case "bytes":
+            return _put_bytes
+        case "string":
+            return lambda out, value: _put_bytes(out, value.encode())
+        case "boolean":
+            return lambda out, value: out.append(bool(value))
+        case "float" | "double":
+            form = _FLOATS[node.kind]
+            return lambda out, value: out.extend(form.pack(value))
+        case "record":
+            return _record_writer(node)
+        case "union":
+            return _union_writer(node)
+        case "array" | "map":
+            return _array_writer(node)
+        case "enum":
+            return lambda out, value: put_long(out, node.names.index(value))
+    return lambda out, value: out.extend(value)
+
+
+def _put_bytes(out: bytearray, value: bytes) -> None:
+    put_long(out, len(value))
+    out += value
+
+
+def _record_writer(node: Node) -> Write:
+    fields = [(name, writer(part)) for name, part in zip(node.names, node.parts, strict=True)]
+
+    def write(out: bytearray, value: dict[str, Any]) -> None:
+        for name, part in fields:
+            part(out, value[name])
+
+    return write
+
+
+def _union_writer(node: Node) -> Write:
+    some = [number for number, part in enumerate(node.parts) if part.kind != "null"]
+    if len(some) != 1:
+        raise Unsupported("writing an Avro union of several types", feature="avro.union")
+    nothing, branch, write_some = not some[0], 2 * some[0], writer(node.parts[some[0]])
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None and node.nullable:
+            out.append(2 * nothing)
+        else:
+            out.append(branch)
+            write_some(out, value)
+
+    return write
+
+
+def _array_writer(node: Node) -> Write:
+    write_item, is_map = writer(node.parts[0]), node.kind == "map"
+
+    def write(out: bytearray, value: list[Any]) -> None:
+        if value:
+            put_long(out, len(value))
+            for item in value:
+                if is_map:
+                    _put_bytes(out, item[0].encode())
+                write_item(out, item[1] if is_map else item)
+        out.append(0)
+
+    return write

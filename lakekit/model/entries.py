@@ -1,0 +1,292 @@
+"""Manifest entries as columns: one row says that a data file was added to a bucket, or deleted from it.
+
+    kind | partition | bucket | total_buckets | file_name | file_size | row_count | min_key | … | level | extra_files | … | write_cols
+       0 | 00000000… |      0 |             2 | data-….pq |      1000 |         2 | …       |   |     0 | []          |   | null
+
+Statistics and keys stay serialized rows (FORMAT 5.6) until something compares them (`model.stats`). `file(i)` makes the fact of one file; planning never needs
+more than a column. Columns that are not in `SCHEMA` are fields of newer writers, kept under their Avro names for the next manifest.
+
+`fold` answers which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`, `AbstractFileStoreScan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.errors import Corrupt
+from lakekit.model.data_file import DataFile, Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+
+ADD = 0
+DELETE = 1
+
+_NULLS = pa.list_(pa.int64())
+_NAMES = pa.list_(pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.int8(), nullable=False),
+        pa.field("partition", pa.binary(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("total_buckets", pa.int32(), nullable=False),
+        pa.field("file_name", pa.string(), nullable=False),
+        pa.field("file_size", pa.int64(), nullable=False),
+        pa.field("row_count", pa.int64(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        pa.field("max_key", pa.binary(), nullable=False),
+        pa.field("key_min", pa.binary(), nullable=False),
+        pa.field("key_max", pa.binary(), nullable=False),
+        pa.field("key_null_counts", _NULLS),
+        pa.field("value_min", pa.binary(), nullable=False),
+        pa.field("value_max", pa.binary(), nullable=False),
+        pa.field("value_null_counts", _NULLS),
+        pa.field("min_sequence_number", pa.int64(), nullable=False),
+        pa.field("max_sequence_number", pa.int64(), nullable=False),
+        pa.field("schema_id", pa.int64(), nullable=False),
+        pa.field("level", pa.int32(), nullable=False),
+        pa.field("extra_files", _NAMES, nullable=False),
+        pa.field("creation_time", pa.timestamp("ms")),
+        pa.field("delete_row_count", pa.int64()),
+        pa.field("embedded_index", pa.binary()),
+        pa.field("file_source", pa.int8()),
+        pa.field("value_stats_cols", _NAMES),
+        pa.field("external_path", pa.string()),
+        pa.field("first_row_id", pa.int64()),
+        pa.field("write_cols", _NAMES),
+    ]
+)
+"""`creation_time` is the writer's local wall clock. `file_source` is 0 for a flush, 1 for a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Some manifest entries, in order: one Arrow table with the columns of `SCHEMA`, each in one piece."""
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def column(self, name: str) -> pa.Array:
+        """A column as one Arrow array."""
+        return one_piece(self.table.column(name))
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """A column of whole numbers without nulls as numpy."""
+        found: NDArray[Any] = self.column(name).to_numpy()
+        return found
+
+    def filter(self, mask: Mask) -> Entries:
+        """The entries where the mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, indices: Ints | Sequence[int]) -> Entries:
+        """The entries at those places, in that order."""
+        return Entries(self.table.take(pa.array(indices, pa.int64())))
+
+    def select(self, columns: Iterable[str]) -> Entries:
+        """The same entries with only some columns; not for `file` or `fold`."""
+        return Entries(self.table.select(list(columns)))
+
+    def file(self, i: int) -> DataFile:
+        """The fact of the `i`-th file."""
+        return self.files([i])[0]
+
+    def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFile]:
+        """The facts of many files, or of all."""
+        table = self.table.select(_FILE_COLUMNS)
+        if indices is not None:
+            table = table.take(pa.array(indices, pa.int64()))
+        made = table.column("creation_time").cast(pa.int64()).to_pylist()
+        return [_file(row, ms) for row, ms in zip(table.drop_columns("creation_time").to_pylist(), made, strict=True)]
+
+
+_FILE_COLUMNS = [name for name in SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
+
+
+def empty() -> Entries:
+    """No entries."""
+    return Entries(SCHEMA.empty_table())
+
+
+def concat(parts: Sequence[Entries]) -> Entries:
+    """All entries, part after part."""
+    full = [part for part in parts if len(part)]
+    if not full:
+        return parts[0] if parts else empty()
+    if len(full) == 1:
+        return full[0]
+    return Entries(pa.concat_tables([part.table for part in full], promote_options="default").combine_chunks())
+
+
+def one_piece(column: pa.ChunkedArray) -> pa.Array:
+    """A chunked column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+# ---- facts <-> rows ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFile:
+    return DataFile(
+        name=row["file_name"],
+        size_bytes=row["file_size"],
+        row_count=row["row_count"],
+        min_key=row["min_key"],
+        max_key=row["max_key"],
+        key_stats=_stats(row["key_min"], row["key_max"], row["key_null_counts"]),
+        value_stats=_stats(row["value_min"], row["value_max"], row["value_null_counts"]),
+        min_sequence_number=row["min_sequence_number"],
+        max_sequence_number=row["max_sequence_number"],
+        schema_id=row["schema_id"],
+        level=row["level"],
+        extra_files=tuple(row["extra_files"]),
+        creation_time_ms=creation_time_ms,
+        delete_row_count=row["delete_row_count"],
+        embedded_index=row["embedded_index"],
+        source=row["file_source"],
+        value_stats_cols=_names(row["value_stats_cols"]),
+        external_path=row["external_path"],
+        first_row_id=row["first_row_id"],
+        write_cols=_names(row["write_cols"]),
+    )
+
+
+def _stats(low: bytes, high: bytes, nulls: list[int | None] | None) -> Stats:
+    return Stats(min_values=low, max_values=high, null_counts=None if nulls is None else tuple(nulls))
+
+
+def _names(found: list[str] | None) -> tuple[str, ...] | None:
+    return None if found is None else tuple(found)
+
+
+def of_files(files: Sequence[DataFile], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> Entries:
+    """Entries that add (or delete) files of one bucket, to be written."""
+    columns: dict[str, list[Any]] = {
+        "kind": [kind] * len(files),
+        "partition": [partition] * len(files),
+        "bucket": [bucket] * len(files),
+        "total_buckets": [total_buckets] * len(files),
+        "file_name": [f.name for f in files],
+        "file_size": [f.size_bytes for f in files],
+        "row_count": [f.row_count for f in files],
+        "min_key": [f.min_key for f in files],
+        "max_key": [f.max_key for f in files],
+        "key_min": [f.key_stats.min_values for f in files],
+        "key_max": [f.key_stats.max_values for f in files],
+        "key_null_counts": [f.key_stats.null_counts for f in files],
+        "value_min": [f.value_stats.min_values for f in files],
+        "value_max": [f.value_stats.max_values for f in files],
+        "value_null_counts": [f.value_stats.null_counts for f in files],
+        "min_sequence_number": [f.min_sequence_number for f in files],
+        "max_sequence_number": [f.max_sequence_number for f in files],
+        "schema_id": [f.schema_id for f in files],
+        "level": [f.level for f in files],
+        "extra_files": [f.extra_files for f in files],
+        "creation_time": [f.creation_time_ms for f in files],
+        "delete_row_count": [f.delete_row_count for f in files],
+        "embedded_index": [f.embedded_index for f in files],
+        "file_source": [f.source for f in files],
+        "value_stats_cols": [f.value_stats_cols for f in files],
+        "external_path": [f.external_path for f in files],
+        "first_row_id": [f.first_row_id for f in files],
+        "write_cols": [f.write_cols for f in files],
+    }
+    return Entries(pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA))
+
+
+# ---- which files are live ------------------------------------------------------------------------------------------------------------------------------
+
+
+def fold(parts: Sequence[Entries]) -> Entries:
+    """The files that are live after all entries, part after part: every ADD whose identity no DELETE names, in order.
+
+    Identity is partition, bucket, level, file name, extra files, embedded index and external path: a file that moves to another level is deleted at the
+    old one and added at the new one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` where a file is added twice.
+    """
+    entries = concat(parts)
+    kinds = entries.numbers("kind")
+    group = identities(entries)
+    size = int(group.max()) + 1 if len(group) else 0
+    added = np.bincount(group[kinds == ADD], minlength=size)
+    if (added > 1).any():
+        raise _twice(entries, group, int(np.flatnonzero(added > 1)[0]))
+    if not kinds.any():
+        return entries
+    deleted = np.bincount(group[kinds == DELETE], minlength=size) > 0
+    return entries.filter((kinds == ADD) & ~deleted[group])
+
+
+def merge(parts: Sequence[Entries]) -> Entries:
+    """What is left of some manifests when they are rewritten as one: a DELETE cancels the ADD before it, a DELETE without one stays.
+
+    Raises `Corrupt` where a file is added twice, as the reference does at every commit.
+    """
+    entries = concat(parts)
+    kinds = entries.numbers("kind")
+    group = identities(entries)
+    order = np.argsort(group, kind="stable")
+    first = np.ones(len(order), bool)
+    first[1:] = group[order][1:] != group[order][:-1]
+    starts = np.flatnonzero(first)
+    sizes = np.diff(np.append(starts, len(order)))
+    rank = np.arange(len(order)) - np.repeat(starts, sizes)
+    again = (rank % 2 == 1) & (kinds[order] == ADD)
+    if again.any():
+        raise _twice(entries, group, int(group[order[again]].min()))
+    kept = np.zeros(len(order), bool)
+    kept[order[(starts + sizes - 1)[sizes % 2 == 1]]] = True
+    return entries.filter(kept)
+
+
+def identities(entries: Entries) -> Ints:
+    """A number for each entry, equal where all members of the identity are."""
+    found = _codes(entries.column("file_name"))
+    shared = np.bincount(found)[found] > 1 if len(found) else np.zeros(0, bool)
+    if not shared.any():
+        return found
+    rows = np.flatnonzero(shared)
+    some = entries.take(rows)
+    extra = some.column("extra_files")
+    members = [
+        _codes(some.column("partition")),
+        some.numbers("bucket"),
+        some.numbers("level"),
+        _codes(extra.value_lengths()),
+        _codes(pc.binary_join(extra, "\0")),
+        _codes(some.column("embedded_index")),
+        _codes(some.column("external_path")),
+    ]
+    code = found[rows]
+    for member in members:
+        if (member != member[0]).any():
+            _, code = np.unique(np.stack([code, member]), axis=1, return_inverse=True)
+            code = code.reshape(-1)
+    found[rows] = code + int(found.max()) + 1
+    _, dense = np.unique(found, return_inverse=True)
+    return dense.reshape(-1).astype(np.int64)
+
+
+def _codes(column: pa.Array) -> Ints:
+    """A number for each value, equal where the values are; nulls are equal to each other."""
+    encoded = column.dictionary_encode(null_encoding="encode")
+    found: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _twice(entries: Entries, group: Ints, number: int) -> Corrupt:
+    name = entries.table.column("file_name")[int(np.flatnonzero(group == number)[0])].as_py()
+    return Corrupt(f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME")

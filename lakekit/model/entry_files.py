@@ -1,0 +1,237 @@
+"""Manifests: files of entries, to columns and back. Many files are decoded at once (`codec.avro_columns`).
+
+    04 00 18 00…00 00 02 | 20 646174612d…  d00f 04 …       one Avro record: version 2, ADD, partition row of 12 bytes, bucket 0 of 1 | _FILE: name, size, rows …
+
+Source: FORMAT.md 4.1, 4.3 and its worked example in 4.7; `ManifestEntrySerializer`, `DataFileMetaSerializer`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec import avro, avro_columns, avro_schema, avro_values
+from lakekit.codec.avro_schema import record_of
+from lakekit.errors import Corrupt
+from lakekit.model import entries, metadata_file, record_schemas
+from lakekit.model.entries import SCHEMA, Entries
+from lakekit.model.metadata_file import wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.codec.avro import Container
+    from lakekit.codec.avro_lanes import Lanes
+    from lakekit.codec.avro_schema import Node
+
+VERSION = 2
+_HEAD = {"_KIND": "kind", "_PARTITION": "partition", "_BUCKET": "bucket", "_TOTAL_BUCKETS": "total_buckets"}
+_FILE = {
+    "_FILE_NAME": "file_name",
+    "_FILE_SIZE": "file_size",
+    "_ROW_COUNT": "row_count",
+    "_MIN_KEY": "min_key",
+    "_MAX_KEY": "max_key",
+    "_MIN_SEQUENCE_NUMBER": "min_sequence_number",
+    "_MAX_SEQUENCE_NUMBER": "max_sequence_number",
+    "_SCHEMA_ID": "schema_id",
+    "_LEVEL": "level",
+    "_EXTRA_FILES": "extra_files",
+    "_CREATION_TIME": "creation_time",
+    "_DELETE_ROW_COUNT": "delete_row_count",
+    "_EMBEDDED_FILE_INDEX": "embedded_index",
+    "_FILE_SOURCE": "file_source",
+    "_VALUE_STATS_COLS": "value_stats_cols",
+    "_EXTERNAL_PATH": "external_path",
+    "_FIRST_ROW_ID": "first_row_id",
+    "_WRITE_COLS": "write_cols",
+}
+_STATS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
+_KNOWN = frozenset(name for name, _ in record_schemas.FILE)
+_AVRO = b"avro"
+"""The metadata of an extra column: its declaration in the manifest it came from."""
+
+
+class Manifest(NamedTuple):
+    """One manifest to decode: its path, for errors, and its bytes."""
+
+    path: str | None
+    data: bytes
+
+
+def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
+    """The entries of some manifests in order, and how many each holds.
+
+    Raises `Corrupt` (with path, offset and field), `LimitExceeded`, or `Unsupported` for an entry of another version.
+    """
+    found: list[tuple[list[int], Entries]] = []  # places of the manifests that were decoded together, their entries
+    groups: dict[int, list[tuple[int, Container]]] = {}
+    counts = [0] * len(manifests)
+    for place, manifest in enumerate(manifests):
+        if metadata_file.is_columnar(manifest.data):
+            part = _columnar(manifest)
+            counts[place] = len(part)
+            found.append(([place], part))
+        else:
+            container = avro.open_container(manifest.data, path=manifest.path)
+            counts[place] = container.count
+            if container.blocks:
+                groups.setdefault(id(container.schema), []).append((place, container))
+    found += [([place for place, _ in group], _decode_together([container for _, container in group])) for group in groups.values()]
+    if len(found) < 2:
+        return (found[0][1] if found else entries.empty()), counts
+    ordered = entries.concat([part for _, part in found])
+    places = np.repeat([place for group, _ in found for place in group], [counts[place] for group, _ in found for place in group])
+    return ordered.take(np.argsort(places, kind="stable")), counts
+
+
+def _decode_together(containers: list[Container]) -> Entries:
+    """Avro manifests of one schema, a bounded number of bytes at a time."""
+    parts: list[Entries] = []
+    group: list[Container] = []
+    size = 0
+    for container in containers:
+        bytes_here = sum(len(block.data) for block in container.blocks)
+        if group and size + bytes_here > avro_columns.BATCH_BYTES:
+            parts.append(_decode_avro(group))
+            group, size = [], 0
+        group.append(container)
+        size += bytes_here
+    parts.append(_decode_avro(group))
+    return entries.concat(parts)
+
+
+def _decode_avro(containers: list[Container]) -> Entries:
+    schema = containers[0].schema
+    record = record_of(schema)
+    as_usual = record is schema and record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
+    found = avro_columns.decode(containers, guess=_guess if as_usual else None)
+    return _table(found, record.part("_FILE"), _Where(containers))
+
+
+def _columnar(manifest: Manifest) -> Entries:
+    table = metadata_file.table(manifest.data, manifest.path).combine_chunks()
+    found = {name: entries.one_piece(table.column(name)) for name in table.column_names}
+    return _table(found, None, _Where([], manifest.path))
+
+
+def _guess(lanes: Lanes) -> NDArray[np.int64]:
+    """Where entries seem to start: version 2, a known kind, then a partition row.
+
+    A row is padded to 8 bytes behind its arity, so its length is 4 more than a multiple of 8 and at least 12; its arity is below 256, its row kind 0.
+    """
+    data = lanes.bytes
+    places = np.flatnonzero(data[: lanes.size] == 2 * VERSION)
+    places = places[data[places + 1] <= 2 * entries.DELETE]
+    length = data[places + 2]
+    fits = (length >= 24) & (length & 15 == 8)
+    row = places[fits] + 3 + (length[fits] > 127)
+    arity_and_kind = lanes.words[np.minimum(row, lanes.last_word)] & np.uint64(0xFF_00_FF_FF_FF)
+    return places[fits][arity_and_kind == 0]
+
+
+class _Where:
+    """Which file and block an entry came from, for errors."""
+
+    def __init__(self, containers: list[Container], path: str | None = None) -> None:
+        self.containers = containers
+        self.path = path
+
+    def wrong(self, why: str, field: str, row: int = 0) -> Corrupt:
+        for container in self.containers:
+            for block in container.blocks:
+                if row < block.count:
+                    return avro_columns.in_block(Corrupt(f"{why}, in record {row}", field=field), container, block)
+                row -= block.count
+        return wrong(why, field, self.path)
+
+
+def _table(found: Mapping[str, pa.Array], file_type: Node | None, where: _Where) -> Entries:
+    """Columns under the names of the format to columns under ours, checked."""
+    file = found.get("_FILE")
+    if file is None or not pa.types.is_struct(file.type) or file.null_count:
+        raise where.wrong("_FILE is not a record", "_FILE")
+    inner = {f.name: part for f, part in zip(file.type, file.flatten(), strict=True)}
+    size = len(file)
+    columns = {ours: _column(found.get(name), name, ours, size, where) for name, ours in _HEAD.items()}
+    columns |= {ours: _column(inner.get(name), name, ours, size, where) for name, ours in _FILE.items()}
+    for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
+        stats = inner.get(name)
+        if stats is None or not pa.types.is_struct(stats.type) or stats.null_count:
+            raise where.wrong(f"{name} is not a record", name)
+        parts = {f.name: part for f, part in zip(stats.type, stats.flatten(), strict=True)}
+        columns |= {f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, where) for part, end in _STATS.items()}
+    _check(found.get("_VERSION"), columns, where)
+    fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
+    for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
+        if name not in _KNOWN and metadata_file.may_be_kept(part) and inner[name].null_count < size:
+            fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
+            arrays.append(inner[name])
+    return Entries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+
+
+def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _Where) -> pa.Array:
+    field = SCHEMA.field(ours)
+    if found is None:
+        if not field.nullable:
+            raise where.wrong(f"{name} is not there", name)
+        return pa.nulls(size, field.type)
+    if found.null_count and not field.nullable:
+        raise where.wrong(f"{name} is null", name, int(np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))[0]))
+    if found.type == field.type:
+        return found
+    try:
+        return found.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise where.wrong(f"{name} is {found.type}, {field.type} wanted: {str(error)[:120]}", name) from None
+
+
+def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Where) -> None:
+    if version is None or version.null_count or not pa.types.is_integer(version.type):
+        raise where.wrong("_VERSION is not a number", "_VERSION")
+    versions = version.to_numpy()
+    if (versions != VERSION).any():
+        path = where.containers[0].path if where.containers else where.path
+        metadata_file.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
+    for name, ours in (("_KIND", "kind"), ("_FILE_SIZE", "file_size"), ("_ROW_COUNT", "row_count"), ("_LEVEL", "level")):
+        values = columns[ours].to_numpy()
+        broken = (values < 0) | (values > entries.DELETE) if ours == "kind" else values < 0
+        if broken.any():
+            row = int(np.flatnonzero(broken)[0])
+            raise where.wrong(f"{name} is {values[row]}", name, row)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def encode(found: Entries, *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
+    """Entries as one Avro manifest, by the reference's schema; columns of newer writers follow its own, as far as they are set."""
+    table = found.table
+    added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(found)]
+    text = record_schemas.text(record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added)))
+    write = avro_values.writer(avro_schema.parse(text))
+
+    def encoded() -> Iterator[bytes]:
+        for record in _records(table, [f.name for f in added]):
+            out = bytearray()
+            write(out, record)
+            yield bytes(out)
+
+    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+
+
+def _records(table: pa.Table, added: list[str]) -> Iterator[dict[str, Any]]:
+    made = table.schema.get_field_index("creation_time")
+    table = table.set_column(made, "creation_time", table.column("creation_time").cast(pa.int64()))
+    for batch in table.to_batches(max_chunksize=10_000):
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        for i in range(batch.num_rows):
+            file = {name: columns[ours][i] for name, ours in _FILE.items()} | {name: columns[name][i] for name in added}
+            for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
+                file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS.items()}
+            yield {"_VERSION": VERSION, "_FILE": file} | {name: columns[ours][i] for name, ours in _HEAD.items()}

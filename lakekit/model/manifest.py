@@ -1,0 +1,135 @@
+"""Manifest lists: which manifests make up a snapshot.
+
+    snapshot ── base list ──┬─ manifest ── entries (ADD or DELETE of a data file)
+             └─ delta list ─┘      ManifestFile says of each: name, size, how many entries, the range of partitions, buckets, levels, row ids
+
+Source: FORMAT.md 4.2, `ManifestFileMeta`, `ManifestFileMetaSerializer`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec import avro, avro_schema, avro_values
+from lakekit.model import metadata_file, record_schemas
+from lakekit.model.data_file import Stats
+from lakekit.model.layout import checked_name
+from lakekit.model.metadata_file import Extra, count, value, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+VERSION = 2
+_KNOWN = frozenset(name for name, _ in record_schemas.LIST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One manifest as a manifest list describes it.
+
+    `partition_stats` covers the partition columns of all its entries, exactly. The bounds of buckets, levels and row ids are None where the list does not
+    say; `max_row_id` is the last id itself. `extra` are fields of newer writers, kept for the next list.
+    """
+
+    name: str
+    size_bytes: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: Stats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+    extra: tuple[Extra, ...] = ()
+
+
+def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
+    """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
+    found = metadata_file.records(data, path)
+    metadata_file.check_version([value(row, "_VERSION", int, path) for row in found.rows], VERSION, "manifest list", path)
+    return [
+        ManifestFile(
+            name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
+            size_bytes=count(row, "_FILE_SIZE", path),
+            num_added_files=count(row, "_NUM_ADDED_FILES", path),
+            num_deleted_files=count(row, "_NUM_DELETED_FILES", path),
+            partition_stats=stats(value(row, "_PARTITION_STATS", dict, path), "_PARTITION_STATS", path),
+            schema_id=count(row, "_SCHEMA_ID", path),
+            min_bucket=value(row, "_MIN_BUCKET", int, path, default=None),
+            max_bucket=value(row, "_MAX_BUCKET", int, path, default=None),
+            min_level=value(row, "_MIN_LEVEL", int, path, default=None),
+            max_level=value(row, "_MAX_LEVEL", int, path, default=None),
+            min_row_id=value(row, "_MIN_ROW_ID", int, path, default=None),
+            max_row_id=value(row, "_MAX_ROW_ID", int, path, default=None),
+            extra=found.others(row, _KNOWN),
+        )
+        for row in found.rows
+    ]
+
+
+def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
+    """The SimpleStats record in a field."""
+    nulls = value(row, "_NULL_COUNTS", list, path, default=None)
+    if nulls is not None and not all(number is None or isinstance(number, int) for number in nulls):
+        raise wrong(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
+    return Stats(
+        min_values=value(row, "_MIN_VALUES", bytes, path),
+        max_values=value(row, "_MAX_VALUES", bytes, path),
+        null_counts=None if nulls is None else tuple(nulls),
+    )
+
+
+def stats_record(found: Stats) -> dict[str, Any]:
+    """A SimpleStats record, to be written."""
+    return {
+        "_MIN_VALUES": found.min_values,
+        "_MAX_VALUES": found.max_values,
+        "_NULL_COUNTS": None if found.null_counts is None else list(found.null_counts),
+    }
+
+
+def encode_list(files: Sequence[ManifestFile], *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
+    """A manifest list as an Avro file, by the reference's schema; fields of `extra` follow its own."""
+    added = extra_fields(file.extra for file in files)
+    text = record_schemas.text((*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items())))
+    write = avro_values.writer(avro_schema.parse(text))
+
+    def encoded() -> Iterable[bytes]:
+        for file in files:
+            out = bytearray()
+            write(out, dict.fromkeys(added) | _record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]})
+            yield bytes(out)
+
+    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+
+
+def _record(file: ManifestFile) -> dict[str, Any]:
+    return {
+        "_VERSION": VERSION,
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_NUM_ADDED_FILES": file.num_added_files,
+        "_NUM_DELETED_FILES": file.num_deleted_files,
+        "_PARTITION_STATS": stats_record(file.partition_stats),
+        "_SCHEMA_ID": file.schema_id,
+        "_MIN_BUCKET": file.min_bucket,
+        "_MAX_BUCKET": file.max_bucket,
+        "_MIN_LEVEL": file.min_level,
+        "_MAX_LEVEL": file.max_level,
+        "_MIN_ROW_ID": file.min_row_id,
+        "_MAX_ROW_ID": file.max_row_id,
+    }
+
+
+def extra_fields(found: Iterable[Iterable[Extra]]) -> dict[str, str]:
+    """Names and declarations of all extra fields; the first declaration of a name counts."""
+    added: dict[str, str] = {}
+    for extras in found:
+        for extra in extras:
+            added.setdefault(extra.name, extra.declared)
+    return added

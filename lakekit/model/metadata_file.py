@@ -1,0 +1,125 @@
+"""Records of manifest lists, manifests and index manifests, whatever holds them: Avro, ORC or Parquet, told apart by their first bytes.
+
+    4f 62 6a 01   Avro      every table by default
+    4f 52 43      ORC       tables of engines up to 1.4 with `manifest.format` = `orc`
+    50 41 52 31   Parquet   the same with `parquet`
+
+Fields are found by name. A field that is not there reads as null: files of older engines lack the last ones. Fields that nobody knows are left to the
+caller by `others`. Source: FORMAT 4.1, ENGINE_1.4.2.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec import avro, avro_columns, avro_schema, columnar_file
+from lakekit.codec.avro_schema import record_of
+from lakekit.errors import Corrupt, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pyarrow as pa
+
+    from lakekit.codec.avro_schema import Node
+
+_REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A field that lakekit does not know: its name, its Avro type as JSON, and its value, to be written back."""
+
+    name: str
+    declared: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one file as dicts, and the declarations of their fields (None where the file is not Avro)."""
+
+    rows: list[dict[str, Any]]
+    schema: Node | None
+    path: str | None
+
+    def others(self, row: dict[str, Any], known: Collection[str]) -> tuple[Extra, ...]:
+        """The fields of a record that are not in `known`, as far as they are set and `may_be_kept`."""
+        if self.schema is None:
+            return ()
+        return tuple(
+            Extra(name, json.dumps(part.declared), row[name])
+            for name, part in zip(self.schema.names, self.schema.parts, strict=True)
+            if name not in known and row[name] is not None and may_be_kept(part)
+        )
+
+
+def may_be_kept(node: Node) -> bool:
+    """Whether an unknown field can be written again: it is null or one other type, declared in one piece, and so may be missing from other records."""
+    if not node.nullable or node.value is node:
+        return False
+    try:
+        return avro_schema.parse(json.dumps(node.declared).encode()) == node
+    except (Corrupt, Unsupported):
+        return False
+
+
+def is_columnar(data: bytes) -> bool:
+    """Whether a metadata file is ORC or Parquet."""
+    return data.startswith((columnar_file.ORC_MAGIC, columnar_file.PARQUET_MAGIC))
+
+
+def table(data: bytes, path: str | None) -> pa.Table:
+    """An ORC or Parquet metadata file as an Arrow table."""
+    return columnar_file.read_table(data, limits=avro.METADATA, path=path)
+
+
+def records(data: bytes, path: str | None = None) -> Records:
+    """Every record of a metadata file. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+    if is_columnar(data):
+        return Records(table(data, path).to_pylist(), None, path)
+    container = avro.open_container(data, path=path)
+    return Records(avro_columns.read_records(container), record_of(container.schema), path)
+
+
+# ---- one field of one record -----------------------------------------------------------------------------------------------------------------------------
+
+
+def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _REQUIRED) -> Any:
+    """A field's value, of that type; `default`, if given, where it is null or not there."""
+    found = row.get(name)
+    if found is None:
+        if default is _REQUIRED:
+            raise wrong(f"{name} is {'null' if name in row else 'not there'}", name, path)
+        return default
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
+        raise wrong(f"{name} is of type {type(found).__name__}, {kind.__name__} wanted", name, path)
+    return found
+
+
+def count(row: dict[str, Any], name: str, path: str | None) -> int:
+    """A number that cannot be negative."""
+    found: int = value(row, name, int, path)
+    if found < 0:
+        raise wrong(f"{name} is {found}", name, path)
+    return found
+
+
+def wrong(why: str, field: str, path: str | None) -> Corrupt:
+    """The error for what a field says."""
+    found = Corrupt(why, field=field)
+    return found if path is None else found.at(path)
+
+
+def check_version(versions: Sequence[int], known: int, what: str, path: str | None) -> None:
+    """Refuses records of another `_VERSION`."""
+    for version in versions:
+        if version != known:
+            where = "" if path is None else f"{path}: "
+            raise Unsupported(
+                f"{where}{what} of version {version}; lakekit knows {known}. {'A newer' if version > known else 'An older'} engine wrote it",
+                feature=f"{what.replace(' ', '-')}.version-{version}",
+                path=path,
+            )
