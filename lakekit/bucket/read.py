@@ -1,4 +1,4 @@
-"""The rows of sections whose runs overlap, merged: what a merge engine leaves of all versions of each key.
+"""The rows of one bucket whose runs overlap, merged: what a merge engine leaves of all versions of each key.
 
 Engines that choose rows (deduplicate, first-row) read the key columns first, compute one mask of winners, and filter the payload inside its own scan:
 the user's filter first, so that row groups are skipped, the mask second. The mask is positional, so any filter may stand below it. Engines that build
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import pyarrow.compute as pc
 from polars.io.plugins import register_io_source
 
-from lakekit.errors import Corrupt
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
@@ -27,28 +27,113 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
     from lakekit.types import Field
 
 ROW = "_lakekit_row"
-"""The position of a row among all rows of a section's files; never reaches a caller."""
+"""The position of a row among all rows of the bucket's files; never reaches a caller."""
+KIND = "_VALUE_KIND"
+SEQUENCE = "_SEQUENCE_NUMBER"
+LEVEL = "_level"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
     """Files of one bucket to be merged together, oldest versions first, and how.
 
-    `in_order`: sequence numbers never fall from one file to the next, so that file order is version order. `bounds`: a condition on key columns that
-    cuts a slice out of the files; `on_key`: the caller's conditions on key columns. `deletions`: positions by file name.
+    `in_order`: sequence numbers rise from file to file, so that file order is version order. `bounds`: a condition on key columns that cuts a slice out of
+    the files; `on_key`: the caller's conditions on key columns. `deletions`: deleted positions by file name. `keeps_deletes`: standing deletes stay.
     """
 
     handle: Handle
-    partition: str
-    bucket: int
-    files: tuple[DataFile, ...]
+    entries: Entries
     rule: MergeRule
     in_order: bool
-    bounds: pl.Expr | None = None
+    bounds: tuple[pl.Expr, ...] = ()
     on_key: tuple[pl.Expr, ...] = ()
-    deletions: Mapping[str, NDArray[np.uint32]] | None = None
+    deletions: Mapping[str, NDArray[np.uint64]] | None = None
     keeps_deletes: bool = False
+
+    @property
+    def retracts(self) -> bool:
+        """Whether a file may hold rows that take something away."""
+        counts = pc.fill_null(self.entries.column("delete_row_count"), -1).to_numpy()
+        return bool((counts != 0).any())
+
+    @property
+    def below(self) -> tuple[pl.Expr, ...]:
+        """Conditions that every version of a key answers alike."""
+        return (*self.on_key, *self.bounds)
+
+
+def lazy(task: Merge, fields: Sequence[Field], *, kinds: bool = False) -> pl.LazyFrame:
+    """The merged rows of a task with those columns (and `_VALUE_KIND`), as a LazyFrame that decodes nothing before it is asked to."""
+    schema = dict(polars_schema(fields, timestamp_unit=task.handle.options.lakekit_timestamp_unit))
+    if kinds:
+        schema[KIND] = pl.Int8()
+
+    def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
+        wanted = list(schema) if with_columns is None else with_columns
+        if n_rows is None:
+            yield rows(task, wanted, predicate)
+            return
+        # Polars cuts before it filters: with a limit, a condition may not drop rows early
+        used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
+        cut = rows(task, used, None).head(n_rows)
+        yield (cut if predicate is None else cut.filter(predicate)).select(wanted)
+
+    return register_io_source(source, schema=schema, is_pure=True)
+
+
+def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or `_VALUE_KIND`."""
+    return _chosen(task, names, condition) if merge.chooses(task.rule) else _built(task, names, condition)
+
+
+def _built(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    used = [] if condition is None else condition.meta.root_names()
+    needed = rules.needed(task.rule, [name for name in (*names, *used) if name != KIND])
+    section = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=True)).filter(*task.below).collect()
+    merged = merge.merge(section, task.rule, keep_deletes=task.keeps_deletes)
+    return (merged if condition is None else merged.filter(condition)).select(names)
+
+
+def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    needed = {*task.rule.key, *task.rule.sequence_fields}
+    kinds = task.retracts or task.rule.ignore_delete
+    below = task.below
+    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=kinds), row_index=ROW if below else None)
+    keys = age.filter(*below).collect() if below else age.collect()
+    mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    used = {*names, *([] if condition is None else condition.meta.root_names())}
+    if used <= set(keys.columns):
+        chosen = keys.filter(pl.Series(mask))
+        return (chosen if condition is None else chosen.filter(condition)).select(names)
+    filters = (*task.on_key, *task.bounds, *(() if condition is None else (condition,)))
+    payload = _scan(task, [name for name in task.handle.schema.names if name in used], system=[KIND] if KIND in used else [], row_index=ROW)
+    winners = pl.lit(pl.Series("winner", _positions(task, keys, mask))).gather(pl.col(ROW))
+    return payload.filter(*filters).filter(winners).select(names).collect() if filters else payload.filter(winners).select(names).collect()
+
+
+def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask over all rows of the files, from a mask over those whose keys were read."""
+    if ROW not in keys.columns:
+        return mask
+    whole = np.zeros(int(task.entries.numbers("row_count").sum()), bool)
+    whole[keys[ROW].to_numpy()[mask]] = True
+    return whole
+
+
+def _age(task: Merge, *, kinds: bool) -> list[str]:
+    """The system columns that say which version is newer: none but what the files leave open."""
+    found = [] if task.in_order else [SEQUENCE]
+    if kinds:
+        found.append(KIND)
+    if task.rule.lookup:
+        found.append(LEVEL)
+    return found
+
+
+def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
+    fields = [task.handle.schema.field(name) for name in names]
+    return scan_files(task.handle, task.entries, fields=fields, system=system, deletions=task.deletions or None, row_index=row_index)

@@ -76,6 +76,7 @@ class Plan:
     vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
+    bytes_total: int | None = None
 
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
@@ -102,28 +103,33 @@ class Funnel:
         self.steps.append(Step("files", before, len(self.entries), why))
 
 
-def plan_read(handle: Handle, position: Position, condition: Condition = ANYWHERE, *, limit: int | None = None) -> Plan:
-    """The plan of a batch read of a position. Reads metadata only. Raises `Unsupported` for a table that cannot be read."""
-    rule = rules.of(handle.schema, handle.options) if handle.schema.primary_keys else None
+def plan_read(
+    handle: Handle, position: Position, condition: Condition = ANYWHERE, *, limit: int | None = None, without: frozenset[bytes] = frozenset()
+) -> Plan:
+    """The plan of a batch read of a position, `without` some partitions. Reads metadata only. Raises `Unsupported` for a table that cannot be read."""
+    rule = rule_of(handle)
     snapshot = position.snapshot
     if snapshot is None:
         return Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifests.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
     funnel = Funnel(manifests.live(handle, kept))
+    whole = int(funnel.entries.numbers("file_size").sum()) if len(kept) == len(listed) else None
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+    if without:
+        funnel.step("partitions of the branch itself", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)
-    return replace(plan, files_total=sum(m.num_added_files - m.num_deleted_files for m in listed))
+    return replace(plan, files_total=sum(m.num_added_files - m.num_deleted_files for m in listed), bytes_total=whole)
 
 
 def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None) -> Plan:
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifests.index_entries(handle, snapshot)
-    vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges}
+    vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
     _prune_places(handle, funnel, index, condition)
     if rule is not None:
         _prune_keys(handle, funnel, rule, condition)
@@ -144,6 +150,64 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         vectors=vectors,
         steps=tuple(funnel.steps),
     )
+
+
+def plan_stored(handle: Handle, position: Position, condition: Condition) -> Plan:
+    """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
+    if position.snapshot is None:
+        return Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64))
+    funnel = Funnel(live(handle, position.snapshot))
+    return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
+
+
+def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition: Condition) -> Plan:
+    """Files that commits added, as they lie."""
+    return _unmerged(handle, snapshot, Funnel(entries), rule_of(handle), condition)
+
+
+def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
+    """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff)."""
+    sides = [empty() if p.snapshot is None else live(handle, p.snapshot) for p in (before, after)]
+    names = [side.column("file_name") for side in sides]
+    plans = []
+    for position, side, other in ((before, sides[0], names[1]), (after, sides[1], names[0])):
+        funnel = Funnel(side.filter(~np.asarray(pc.is_in(side.column("file_name"), other))))
+        if position.snapshot is None:
+            plans.append(Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64), rule=rule_of(handle)))
+            continue
+        funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+        on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
+        plans.append(plan_entries(handle, position.snapshot, funnel, rule_of(handle), on_key))
+    return plans[0], plans[1]
+
+
+def rule_of(handle: Handle) -> MergeRule | None:
+    """How rows of a key table become one; None for an append table."""
+    return rules.of(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
+
+
+def live(handle: Handle, snapshot: Snapshot) -> Entries:
+    """Every live entry of a snapshot."""
+    return manifests.live(handle, manifests.manifest_files(handle, snapshot))
+
+
+def partitions_of(handle: Handle, position: Position) -> frozenset[bytes]:
+    """The serialized partitions that a position has files in."""
+    if position.snapshot is None:
+        return frozenset()
+    return frozenset(live(handle, position.snapshot).column("partition").unique().to_pylist())  # scalar: one a partition
+
+
+def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:
+    _prune_places(handle, funnel, [], condition)
+    if rule is not None:
+        _prune_keys(handle, funnel, rule, condition)
+    raw = np.arange(len(funnel.entries))
+    return Plan(handle=handle, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
+
+
+def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
+    return np.asarray(pc.is_in(entries.column("partition"), pa.array(sorted(partitions), pa.binary())))
 
 
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from lakekit.codec import binary_row
 from lakekit.files.places import place_of
-from lakekit.lsm import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +64,35 @@ def groups(handle: Handle, entries: Entries) -> NDArray[np.int64]:
     types = [field.type for field in handle.schema.key_fields]
     low = binary_row.decode_columns(entries.column("min_key").take(crowded), types)
     high = binary_row.decode_columns(entries.column("max_key").take(crowded), types)
-    alone[crowded] = runs.overlaps(low, high, place[crowded])
+    alone[crowded] = overlaps(low, high, place[crowded])
     return alone
+
+
+def overlaps(low: list[pa.Array], high: list[pa.Array], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each key range of a place the number of the section it overlaps with others in, -1 when it overlaps none (ENGINE 2.5, `IntervalPartition`)."""
+    count = len(place)
+    rank = ranks([pa.concat_arrays([a, b]) for a, b in zip(low, high, strict=True)])
+    _, place = np.unique(place, return_inverse=True)
+    base = place.reshape(-1).astype(np.int64) * (int(rank.max(initial=0)) + 1)
+    begins, ends = base + rank[:count], base + rank[count:]
+    order = np.lexsort((ends, begins))
+    begins, reached = begins[order], np.maximum.accumulate(ends[order])
+    section = np.concatenate([[0], np.cumsum(begins[1:] > reached[:-1])])
+    found = np.empty(count, np.int64)
+    found[order] = np.where(np.bincount(section)[section] > 1, section, -1)
+    return found
+
+
+def ranks(columns: list[pa.Array]) -> NDArray[np.int64]:
+    """A number for each row, in the order of the rows: column by column, nulls first."""
+    frame = pl.DataFrame([pl.Series(str(at), column) for at, column in enumerate(columns)])
+    ordered = frame.with_row_index("row").sort(frame.columns)
+    values = ordered.select(frame.columns)
+    changed = values.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift(1)))).to_series().to_numpy().copy()
+    changed[:1] = False
+    found = np.empty(frame.height, np.int64)
+    found[ordered["row"].to_numpy()] = np.cumsum(changed)
+    return found
 
 
 def buckets(entries: Entries, group: NDArray[np.int64]) -> tuple[Bucket, ...]:

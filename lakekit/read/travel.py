@@ -92,19 +92,21 @@ def _at(handle: Handle, at: int | str | datetime) -> Snapshot:
     if isinstance(at, int):
         return snapshots.read(handle, at)
     if isinstance(at, datetime):
-        return _before(handle, int(at.timestamp() * 1000))
+        return _before(handle, time_ms(handle, at))
     if (tag := tags.find(handle, at)) is not None:
         return tag.snapshot
     if at.isdecimal() and at.isascii():
         return snapshots.read(handle, int(at))
-    return _before(handle, _time(handle, at))
+    return _before(handle, time_ms(handle, at))
 
 
-def _time(handle: Handle, text: str) -> int:
+def time_ms(handle: Handle, at: str | datetime) -> int:
+    """A time in milliseconds since 1970; a naive one is local. Raises `TagNotFound` for a text that is neither a tag nor a time."""
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        found = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+        return int(found.timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise tags.missing(handle, text) from None
+        raise tags.missing(handle, str(at)) from None
 
 
 def _before(handle: Handle, time_ms: int) -> Snapshot:
@@ -186,5 +188,6 @@ def _number(found: dict[str, str], key: str) -> int:
 def schema_of(handle: Handle, position: Position) -> Handle:
     """The handle as of a position: with the schema of that time, or the newest."""
     if position.schema_id is None:
-        return handle.with_schema(schemas.latest(handle))
+        newest = schemas.latest(handle)
+        return handle if newest.id == handle.schema.id else handle.with_schema(newest)
     return handle if handle.schema.id == position.schema_id else handle.with_schema(schemas.read(handle, position.schema_id))

@@ -1,0 +1,149 @@
+"""What changed between two snapshots: `t.changes()` (ENGINE 6.3).
+
+    delta       the rows that APPEND snapshots added, as they were written, unmerged
+    changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
+    diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
+    auto        changelog where the table has a producer, else delta
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import InvalidOption, SchemaMismatch, SnapshotNotFound
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import manifests, snapshots, tags
+from lakekit.model.entries import ADD, concat, empty
+from lakekit.read import frames, plan, travel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.condition import Condition
+    from lakekit.types import Field
+
+MODES = ("auto", "delta", "changelog", "diff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    since: int | str | datetime
+    until: int | str | datetime | None
+    mode: str
+    kind_column: str
+
+    @property
+    def partition_keys(self) -> Sequence[str]:
+        """Columns that partitions decide."""
+        return self.handle.schema.partition_keys
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Columns on which all versions of a row agree."""
+        return self.handle.schema.trimmed_primary_keys
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Kind first, then the table's columns."""
+        return {self.kind_column: pl.String(), **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
+
+    def version(self) -> str:
+        """The two ends, as snapshot ids."""
+        start, end = self._ends()
+        return f"{start}-{end}"
+
+    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+        """Kind and columns of the rows that may satisfy the condition."""
+        start, end = self._ends()
+        if start == end:
+            return pl.LazyFrame(schema=self.schema())
+        if self.mode == "diff":
+            return self._diff(condition)
+        entries, vectors_at = self._written(start, end)
+        found = plan.plan_change(self.handle, vectors_at, entries, condition)
+        return frames.kinds_first(frames.unmerged(found, self.fields), self.kind_column, self.fields)
+
+    def _ends(self) -> tuple[int, int]:
+        newest, oldest = snapshots.latest(self.handle), snapshots.earliest(self.handle)
+        if newest is None or oldest is None:
+            return 0, 0
+        first = min([oldest.id, *snapshots.changelog_ids(self.handle)])
+        start = _end(self.handle, self.since, before_all=first - 1)
+        end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
+        if start == 0 and self.mode != "diff":
+            start = min(first - 1, end)
+        for asked, number, least in ((self.since, start, first - 1), (self.until, end, first - 1)):
+            if not least <= number <= newest.id:
+                msg = f"changes of {self.handle.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
+                raise SnapshotNotFound(msg, name=str(asked))
+        if end < start:
+            msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
+            raise InvalidOption(msg, key="until", value=str(self.until))
+        return start, end
+
+    def _written(self, start: int, end: int) -> tuple[Entries, Snapshot]:
+        """What the snapshots of the range added, in their order."""
+        changelog = self.mode == "changelog" or (self.mode == "auto" and self.handle.options.changelog_producer != "none")
+        parts: list[Entries] = []
+        newest = snapshots.find_change(self.handle, end) or snapshots.read(self.handle, end)
+        for number in range(start + 1, end + 1):
+            snapshot = snapshots.find_change(self.handle, number)
+            if snapshot is None:
+                raise snapshots.missing(self.handle, number)
+            wanted = snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE" if changelog else snapshot.commit_kind == "APPEND"
+            if wanted:
+                listed = manifests.manifest_files(self.handle, snapshot, "changelog" if changelog else "delta")
+                read = manifests.read_entries(self.handle, listed)
+                parts.append(read.filter(read.numbers("kind") == ADD))
+        return (concat(parts) if parts else empty()), newest
+
+    def _diff(self, condition: Condition) -> pl.LazyFrame:
+        """Both states, of the files that only one of them has, and what differs."""
+        if not self.handle.schema.primary_keys:
+            msg = f"{self.handle.name} has no primary key: two states of it differ by whole files only; use mode='delta'"
+            raise SchemaMismatch(msg)
+        before, after = (travel.locate(self.handle, end) if end != 0 else travel.Position(snapshot=None) for end in (self.since, self._until()))
+        old, new = plan.plan_difference(self.handle, before, after, condition)
+        return frames.difference(old, new, self.fields, self.kind_column)
+
+    def _until(self) -> int | str | datetime:
+        return self._ends()[1] if self.until is None else self.until
+
+
+def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
+    """The snapshot id that an end of a range means."""
+    if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
+        msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
+        raise TypeError(msg)
+    if isinstance(at, int):
+        return at
+    if isinstance(at, str):
+        if (tag := tags.find(handle, at)) is not None:
+            return tag.snapshot.id
+        if at.isdecimal() and at.isascii():
+            return int(at)
+    found = snapshots.at_time(handle, travel.time_ms(handle, at))
+    return before_all if found is None else found.id
+
+
+def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str) -> Changes:
+    """The changes of a range, checked."""
+    if mode not in MODES:
+        msg = f"mode {mode!r} is none of {', '.join(MODES)}"
+        raise InvalidOption(msg, key="mode", value=mode)
+    if handle.schema.has(kind_column):
+        msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
+        raise InvalidOption(msg, key="kind_column", value=kind_column)
+    found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    found.version()
+    return found

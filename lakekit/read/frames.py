@@ -1,0 +1,145 @@
+"""Plans as LazyFrames: one native scan for files that lie as they are read, one source for each bucket that is merged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow.compute as pc
+
+from lakekit.bucket import read as buckets
+from lakekit.files import deletions
+from lakekit.files.read import scan_files
+from lakekit.format.dtypes import polars_schema
+from lakekit.model.row_kind import SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.read.plan import Plan
+    from lakekit.types import Field
+
+KIND = "_VALUE_KIND"
+SEQUENCE = "_SEQUENCE_NUMBER"
+_NAMES = dict(enumerate(SHORT))
+
+
+def merged(plans: Sequence[Plan], fields: Sequence[Field], *, kinds: bool = False, keeps_deletes: bool = False) -> pl.LazyFrame:
+    """The rows of a table: what needs no merge, then bucket after bucket what does. `kinds` adds `_VALUE_KIND`; `keeps_deletes` keeps standing deletes."""
+    parts: list[pl.LazyFrame] = []
+    for plan in plans:
+        vectors = _vectors(plan)
+        parts += _alone(plan, fields, vectors, kinds=kinds, keeps_deletes=keeps_deletes)
+        parts += [buckets.lazy(task, fields, kinds=kinds) for task in tasks(plan, vectors, keeps_deletes=keeps_deletes)]
+    return _together(parts, plans[0], fields, kinds=kinds)
+
+
+def unmerged(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
+    """Every row of the plan's files as it lies, with `_VALUE_KIND`."""
+    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, fields, [KIND] if plan.rule is not None else [])]
+    if plan.rule is None:
+        parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
+    return _together(parts, plan, fields, kinds=True)
+
+
+def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
+    """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
+    system = [SEQUENCE, KIND] if plan.rule is not None else []
+    names = [field.name for field in fields]
+    if not len(plan.raw):
+        columns = {"_SEQUENCE_NUMBER": pl.Int64(), "_row_kind": pl.String(), "_level": pl.Int32(), "_file": pl.String()}
+        return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
+    frame = _scan(plan, plan.raw, fields, [*system, "_level", "_file"])
+    if plan.rule is None:
+        frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
+    return frame.select(*names, SEQUENCE, _spelled().alias("_row_kind"), "_level", "_file")
+
+
+def difference(before: Plan, after: Plan, fields: Sequence[Field], kind_column: str) -> pl.LazyFrame:
+    """What `after` has that `before` has not, as it is there, and -D for the keys that only `before` has."""
+    names = [field.name for field in fields]
+    key = [*before.handle.schema.primary_keys]
+    key += [name for name in before.handle.schema.partition_keys if name not in key]
+    old = merged([before], fields, kinds=True, keeps_deletes=True)
+    new = merged([after], fields, kinds=True, keeps_deletes=True)
+    values = [name for name in names if name not in key]
+    both = old.with_columns(pl.lit(True).alias("_before")).rename({name: f"_before_{name}" for name in (*values, KIND)})
+    joined = new.with_columns(pl.lit(True).alias("_after")).join(both, on=key, how="full", nulls_equal=True, coalesce=True)
+    there, was = pl.col("_after").is_not_null(), pl.col("_before").is_not_null()
+    different = pl.any_horizontal(pl.lit(False), *(pl.col(name).ne_missing(pl.col(f"_before_{name}")) for name in (*values, KIND)))
+    kept = joined.filter((there & ~was) | (there & different) | ~there)
+    rows = [pl.when(there).then(pl.col(name)).otherwise(pl.col(f"_before_{name}")).alias(name) for name in values]
+    kind = pl.when(there).then(pl.col(KIND)).otherwise(pl.lit(3, pl.Int8)).alias(KIND)
+    return kinds_first(kept.with_columns(*rows, kind), kind_column, fields)
+
+
+def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field]) -> pl.LazyFrame:
+    """`_VALUE_KIND` as text, under its public name, before the columns."""
+    return frame.select(_spelled().alias(kind_column), *(field.name for field in fields))
+
+
+def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.uint64]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
+    """What each bucket with overlapping files has to do."""
+    if plan.rule is None:
+        return []
+    return [
+        buckets.Merge(
+            handle=plan.handle,
+            entries=plan.entries.take(bucket.files),
+            rule=plan.rule,
+            in_order=bucket.in_order,
+            on_key=plan.condition.on_key,
+            deletions=vectors,
+            keeps_deletes=keeps_deletes,
+        )
+        for bucket in plan.merged
+    ]
+
+
+def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.uint64]], *, kinds: bool, keeps_deletes: bool) -> list[pl.LazyFrame]:
+    """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
+    if not len(plan.raw):
+        return []
+    if plan.rule is None:
+        frame = _scan(plan, plan.raw, fields, [], vectors)
+        return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if kinds else frame]
+    counts = pc.fill_null(plan.entries.column("delete_row_count"), -1).to_numpy()[plan.raw]
+    clean, other = plan.raw[counts == 0], plan.raw[counts != 0]
+    parts = []
+    if len(clean):
+        parts.append(_scan(plan, clean, fields, [KIND] if kinds else [], vectors))
+    if len(other):
+        frame = _scan(plan, other, fields, [KIND], vectors)
+        if not keeps_deletes:
+            frame = frame.filter(pl.col(KIND).cast(pl.UInt8) & 1 == 0)
+        parts.append(frame if kinds else frame.drop(KIND))
+    return parts
+
+
+def _scan(plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]] | None = None) -> pl.LazyFrame:
+    return scan_files(plan.handle, plan.entries.take(rows), fields=fields, system=system, deletions=vectors or None, hits=plan.hits or None)
+
+
+def _vectors(plan: Plan) -> Mapping[str, NDArray[np.uint64]]:
+    """Deleted positions of the files that will be read, by file name."""
+    if not plan.vectors:
+        return {}
+    names = plan.entries.column("file_name").take(plan.chosen).to_pylist()  # scalar: one a file
+    return deletions.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+
+
+def _together(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], *, kinds: bool) -> pl.LazyFrame:
+    if not parts:
+        return pl.LazyFrame(schema=_schema(plan, fields) | ({KIND: pl.Int8()} if kinds else {}))
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
+    return dict(polars_schema(fields, timestamp_unit=plan.handle.options.lakekit_timestamp_unit))
+
+
+def _spelled() -> pl.Expr:
+    return pl.col(KIND).replace_strict(_NAMES, return_dtype=pl.String)

@@ -1,0 +1,114 @@
+"""A table at a position as a source of rows: what `t.scan()` hands to Polars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import SchemaChanged
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import schemas, snapshots
+from lakekit.read import frames, plan, travel
+from lakekit.types import Field, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakekit.meta.handle import Handle
+    from lakekit.read.condition import Condition
+    from lakekit.read.plan import Plan
+    from lakekit.read.travel import Position
+
+RAW = (
+    Field("_SEQUENCE_NUMBER", parse("BIGINT")),
+    Field("_row_kind", parse("STRING")),
+    Field("_level", parse("INT")),
+    Field("_file", parse("STRING")),
+)
+"""What `scan(raw=True)` adds to the columns of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    at: int | str | datetime | None = None
+    raw: bool = False
+
+    @property
+    def partition_keys(self) -> Sequence[str]:
+        """Columns that partitions decide."""
+        return self.handle.schema.partition_keys
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Columns on which all versions of a row agree."""
+        return self.handle.schema.trimmed_primary_keys
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Columns and types of the frame."""
+        unit = self.handle.options.lakekit_timestamp_unit
+        return polars_schema((*self.fields, *RAW) if self.raw else self.fields, timestamp_unit=unit)
+
+    def version(self) -> str:
+        """Snapshot and schema that a read would see now."""
+        position = travel.locate(self.handle, self.at)
+        number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
+        fallback = self.handle.fallback_branch
+        other = "" if fallback is None else f"+{snapshots.latest_id(self.handle.on_branch(fallback))}"
+        return f"{number}{other}/{schemas.ids(self.handle)[-1] if position.schema_id is None else position.schema_id}"
+
+    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:
+        """All columns of the rows that may satisfy the condition."""
+        position = travel.locate(self.handle, self.at)
+        handle = self._now(position)
+        if self.raw:
+            return frames.stored(plan.plan_stored(handle, position, condition), self.fields)
+        return frames.merged(self._plans(handle, position, condition, limit), self.fields)
+
+    def plan(self, condition: Condition) -> Plan:
+        """The plan of a condition, for `explain`."""
+        position = travel.locate(self.handle, self.at)
+        return plan.plan_read(self._now(position), position, condition)
+
+    def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
+        """The plan, and that of the fallback branch for the partitions this branch lacks."""
+        own = plan.plan_read(handle, position, condition, limit=limit)
+        if handle.fallback_branch is None:
+            return [own]
+        other = handle.on_branch(handle.fallback_branch)
+        there = _same_time(other, position)
+        other = replace(other, schema=replace(handle.schema, options=other.schema.options))
+        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position))]
+
+    def _now(self, position: Position) -> Handle:
+        """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""
+        if position.schema_id is not None or schemas.ids(self.handle)[-1] == self.handle.newest_schema_id:
+            return self.handle
+        newest = schemas.latest(self.handle)
+        today = {field.id: field for field in newest.fields}
+        for field in self.fields:
+            now = today.get(field.id)
+            if now is None or now.type.as_nullable() != field.type.as_nullable():
+                what = "was dropped" if now is None else f"is {now.type} now"
+                msg = f"column {field.name!r} of {self.handle.name} was {field.type} when scan() was called and {what}; call t.scan() again"
+                raise SchemaChanged(msg, column=field.name)
+        return replace(self.handle.with_schema(newest), schema=replace(self.handle.schema, options=newest.options))
+
+
+def _same_time(other: Handle, position: Position) -> Position:
+    """The position of another branch at the time of a position of this one."""
+    if position.schema_id is None or position.snapshot is None:
+        return travel.Position(snapshot=snapshots.latest(other))
+    return travel.Position(snapshot=snapshots.at_time(other, position.snapshot.time_millis))
+
+
+def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:
+    """A scan of a table: its columns are those of the schema in force at the position."""
+    handle = travel.schema_of(handle, travel.locate(handle, at))
+    return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)

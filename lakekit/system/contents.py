@@ -1,0 +1,161 @@
+"""What a snapshot is made of, as frames: manifests, data files, index files, and data files summed by partition and bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.codec import binary_row
+from lakekit.files import places
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import manifests as manifest_files
+from lakekit.model.entries import empty
+from lakekit.system.metadata import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.types import Field
+
+WALL = pl.Datetime("ms")
+_RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
+_LISTS = ("base", "delta", "changelog")
+
+
+def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """The manifests of a snapshot: those of its base, what its commit added (delta), its changelog. `partition_min` and `partition_max` bound the partitions."""
+    fields = handle.schema.partition_fields
+    found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(handle, snapshot, which)] if snapshot is not None else []
+    low = structs(fields, pa.array([m.partition_stats.min_values for _, m in found], pa.binary()))
+    high = structs(fields, pa.array([m.partition_stats.max_values for _, m in found], pa.binary()))
+    rows = (
+        (w, m.name, m.size_bytes, m.num_added_files, m.num_deleted_files, m.schema_id, m.min_bucket, m.max_bucket, m.min_level, m.max_level) for w, m in found
+    )
+    columns: dict[str, Any] = {"list": pl.String, "file_name": pl.String}
+    columns |= dict.fromkeys(
+        ("size_bytes", "num_added_files", "num_deleted_files", "schema_id", "min_bucket", "max_bucket", "min_level", "max_level"), pl.Int64
+    )
+    return frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
+
+
+def files(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
+
+    `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
+    """
+    entries = live(handle, snapshot)
+    keys = handle.schema.key_fields
+    names = pl.Series("file_name", entries.column("file_name"))
+    made = {
+        "partition": partition_texts(handle, entries),
+        "bucket": pl.Series(entries.column("bucket")),
+        "level": pl.Series(entries.column("level")),
+        "file_name": names,
+        "row_count": pl.Series(entries.column("row_count")),
+        "size_bytes": pl.Series(entries.column("file_size")),
+        "delete_row_count": pl.Series(entries.column("delete_row_count")),
+        "deleted_row_count": _hidden(handle, snapshot, names),
+        "min_key": structs(keys, entries.column("min_key")),
+        "max_key": structs(keys, entries.column("max_key")),
+        "min_sequence_number": pl.Series(entries.column("min_sequence_number")),
+        "max_sequence_number": pl.Series(entries.column("max_sequence_number")),
+        "schema_id": pl.Series(entries.column("schema_id")),
+        "source": pl.Series(entries.column("file_source")).replace_strict({0: "APPEND", 1: "COMPACT"}, default=None, return_dtype=pl.String),
+        "creation_time": pl.Series(entries.column("creation_time")).cast(WALL),
+        "extra_files": pl.Series(entries.column("extra_files"), dtype=pl.List(pl.String)),
+        "embedded_index_bytes": pl.Series(entries.column("embedded_index")).bin.size().cast(pl.Int64),
+        "file_path": pl.Series(places.data_file_paths(handle, entries), dtype=pl.String),
+    }
+    return pl.DataFrame([series.alias(name) for name, series in made.items()])
+
+
+def partitions(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file."""
+    entries = live(handle, snapshot)
+    values = structs(handle.schema.partition_fields, entries.column("partition"))
+    return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values).sort("partition")
+
+
+def buckets(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
+    level_zero = (pl.col("level") == 0).sum()
+    runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
+    return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None).sort("partition", "bucket")
+
+
+def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Index files of a snapshot: hash indexes and deletion vectors. `row_count` is the number of hashes or of vectors."""
+    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+    rows = (
+        (
+            entry.index_type,
+            places.partition_path(handle, entry.partition),
+            entry.bucket,
+            entry.file_name,
+            entry.file_size_bytes,
+            entry.row_count,
+            [{"file_name": r.file_name, "offset": r.offset, "length": r.length, "deleted_row_count": r.cardinality} for r in entry.ranges or ()],
+        )
+        for entry in found
+    )
+    columns = {
+        "index_type": pl.String,
+        "partition": pl.String,
+        "bucket": pl.Int32,
+        "file_name": pl.String,
+        "size_bytes": pl.Int64,
+        "row_count": pl.Int64,
+        "vectors": _RANGES,
+    }
+    return frame(rows, columns)
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def live(handle: Handle, snapshot: Snapshot | None) -> Entries:
+    """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
+    return empty() if snapshot is None else manifest_files.live(handle, manifest_files.manifest_files(handle, snapshot))
+
+
+def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
+    """Serialized rows as a column of structs; null where there are no fields."""
+    if not fields:
+        return pl.Series([None] * len(rows), dtype=pl.Struct({}))
+    wanted = polars_schema(fields)
+    decoded = binary_row.decode_columns(rows, [field.type for field in fields])
+    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]).to_struct()
+
+
+def partition_texts(handle: Handle, entries: Entries) -> pl.Series:
+    """The partition directory of each entry, without a slash at the end; empty in a table without partitions."""
+    encoded = entries.column("partition").dictionary_encode()
+    texts = [places.partition_path(handle, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
+    return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
+
+
+def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+    parts = [partition_texts(handle, entries)]
+    parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
+    some = pl.DataFrame(parts)
+    sums = [
+        pl.len().cast(pl.Int64).alias("file_count"),
+        pl.col("row_count").sum(),
+        pl.col("file_size").sum().alias("size_bytes"),
+        extra,
+        pl.col("creation_time").max().cast(WALL).alias("newest_file"),
+    ]
+    if values is not None:
+        some, sums = some.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
+    return some.group_by(by).agg(sums)
+
+
+def _hidden(handle: Handle, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
+    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+    counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
+    return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64) if counts else pl.zeros(len(names), pl.Int64, eager=True)

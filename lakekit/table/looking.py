@@ -1,0 +1,155 @@
+"""What a table says about itself: schema, metadata as frames, its card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.draw import html, text
+from lakekit.meta import schemas as schema_files
+from lakekit.read import travel
+from lakekit.system import contents, metadata
+from lakekit.table.opened import Opened
+from lakekit.table.schema import Schema
+from lakekit.types import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import polars as pl
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking(Opened):
+    """Facts of a table."""
+
+    @property
+    def schema(self) -> Schema:
+        """The newest schema."""
+        return Schema.of(self.handle().schema)
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty for an append table."""
+        return self.handle().schema.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns that partition the table."""
+        return self.handle().schema.partition_keys
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The table's options with the dynamic ones put over them, as text."""
+        return dict(self.handle().all_options)
+
+    @property
+    def comment(self) -> str | None:
+        """What the table says it is."""
+        return self.handle().schema.comment
+
+    @property
+    def uuid(self) -> str:
+        """The table's identity: its name and when it was made."""
+        handle = self.handle()
+        return f"{self.name}.{schema_files.read(handle, schema_files.ids(handle)[0]).time_millis}"
+
+    def to_sql(self) -> str:
+        """The CREATE TABLE statement that would make a table like this one."""
+        return _statement(self.name, self.handle())
+
+    def snapshots(self) -> pl.DataFrame:
+        """Every snapshot, one row each, newest last."""
+        return metadata.snapshots(self.handle())
+
+    def schemas(self) -> pl.DataFrame:
+        """Every schema, one row each."""
+        return metadata.schemas(self.handle())
+
+    def tags(self) -> pl.DataFrame:
+        """Every tag, one row each."""
+        return metadata.tags(self.handle())
+
+    def branches(self) -> pl.DataFrame:
+        """Every branch but main, one row each."""
+        return metadata.branches(self.handle())
+
+    def consumers(self) -> pl.DataFrame:
+        """Every consumer, one row each."""
+        return metadata.consumers(self.handle())
+
+    def manifests(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The manifests of a snapshot, the newest without `at`."""
+        return contents.manifests(*self._at(at))
+
+    def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The live data files of a snapshot, all levels."""
+        return contents.files(*self._at(at))
+
+    def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The partitions of a snapshot: files, rows and bytes of each."""
+        return contents.partitions(*self._at(at))
+
+    def buckets(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The buckets of a snapshot: files, rows, bytes and sorted runs of each."""
+        return contents.buckets(*self._at(at))
+
+    def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The index files of a snapshot: hash indexes and deletion vectors."""
+        return contents.indexes(*self._at(at))
+
+    def _at(self, at: int | str | datetime | None) -> tuple[Handle, Snapshot | None]:
+        handle = self.handle()
+        position = travel.locate(handle, at)
+        self._seen.snapshot_id = None if position.snapshot is None else position.snapshot.id
+        return travel.schema_of(handle, position), position.snapshot
+
+    def _facts(self) -> list[tuple[str, Any]]:
+        seen = self._seen.handle
+        if seen is None:
+            return [("location", self.location)]
+        keys = seen.schema.primary_keys
+        found: list[tuple[str, Any]] = [
+            ("columns", ", ".join(f"{f.name} {f.type}" for f in seen.schema.fields)),
+            ("primary key", ", ".join(keys) if keys else "none: rows are only appended"),
+        ]
+        if seen.schema.partition_keys:
+            found.append(("partitioned by", ", ".join(seen.schema.partition_keys)))
+        if keys:
+            found.append(("merge engine", seen.all_options.get("merge-engine", "deduplicate")))
+        if self._seen.snapshot_id is not None:
+            found.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
+        return [*found, ("location", self.location)]
+
+    @property
+    def _called(self) -> str:
+        return self.name if self.branch_name is None else f"{self.name}$branch_{self.branch_name}"
+
+    def __repr__(self) -> str:
+        return text.card(f"Table {self._called}", self._facts())
+
+    def _repr_html_(self) -> str:
+        return html.card(f"Table {self._called}", self._facts())
+
+
+def _statement(name: str, handle: Handle) -> str:
+    lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in handle.schema.fields]
+    if handle.schema.primary_keys:
+        lines.append(f"  PRIMARY KEY ({', '.join(map(quote, handle.schema.primary_keys))}) NOT ENFORCED")
+    found = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
+    if handle.schema.comment:
+        found += f" COMMENT {_literal(handle.schema.comment)}"
+    if handle.schema.partition_keys:
+        found += f" PARTITIONED BY ({', '.join(map(quote, handle.schema.partition_keys))})"
+    if handle.schema.options:
+        pairs = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(handle.schema.options.items()))
+        found += f" WITH (\n{pairs}\n)"
+    return found
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

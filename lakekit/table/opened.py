@@ -1,0 +1,57 @@
+"""What every part of a table starts from: where it is, and how to open it anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakekit.meta.handle import open_handle
+from lakekit.options.frozen import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.meta.handle import Handle
+    from lakekit.storage.protocol import Storage
+
+
+@dataclass(slots=True)
+class Seen:
+    """The handle a table was last opened with: what its card shows without looking again."""
+
+    handle: Handle | None = None
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A location, a branch and dynamic options. Nothing here goes stale: each question opens the newest schema and snapshot."""
+
+    location: str
+    name: str
+    branch_name: str | None = None
+    dynamic: Mapping[str, Any] = EMPTY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    storage: Storage | None = field(default=None, repr=False)
+    _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
+
+    def handle(self) -> Handle:
+        """The table's facts as of now. Raises `TableNotFound` and what opening raises."""
+        found = open_handle(
+            self.location,
+            branch=self.branch_name,
+            options=self.dynamic,
+            storage_options=self.storage_options,
+            storage=self.storage,
+            name=self.name,
+        )
+        self._seen.handle = found
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("location", "name", "branch_name", "dynamic", "storage_options", "storage")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_seen", Seen())

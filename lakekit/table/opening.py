@@ -1,0 +1,34 @@
+"""A path is a table: `lk.open`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit import storage as storages
+from lakekit.meta.handle import name_of
+from lakekit.options.frozen import Frozen
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.storage import PathLike
+
+
+def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
+    path: str | PathLike,
+    *,
+    branch: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Table:
+    """The Paimon table at a path.
+
+    `options` are dynamic options, put over those of the table; `storage_options` are for the storage and appear in no repr. Raises `TableNotFound` saying
+    what is there instead, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
+    """
+    _, root = storages.open(path, storage_options)
+    given = Frozen({key: value for key, value in (options or {}).items() if value is not None})
+    found = Table(location=root, name=name_of(root), branch_name=branch, dynamic=given, storage_options=None if storage_options is None else Frozen(storage_options))
+    found.handle()
+    return found
