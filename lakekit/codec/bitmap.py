@@ -8,8 +8,9 @@
                     bitmap  8192 bytes                    more than 4096
                     run     u16 r | r × (u16 first, u16 length - 1)
 
-Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would take: Java's rule, by one byte pair stricter
-than that of C libraries, so encoding is done here. Everything is checked before a C library sees a byte of it: damaged bitmaps crash those.
+Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would take: Java's rule, by one pair of
+bytes stricter than that of C libraries, so encoding is done here. Everything is checked before a C library sees a byte of it: damaged bitmaps crash
+those.
 Sources: FORMAT.md 0.2; the public specification of the format; `RoaringBitmap32`.
 """
 
@@ -149,7 +150,7 @@ def read_roaring(cursor: Cursor, field: str) -> BitMap:
     return BitMap.deserialize(bytes(cursor.data[begin : cursor.tell]))
 
 
-def roaring_of(positions: NDArray[np.unsignedinteger]) -> BitMap:
+def roaring_of(positions: NDArray[np.integer]) -> BitMap:
     """The set of some positions, ascending."""
     return BitMap.deserialize(encode(positions))
 
@@ -167,13 +168,13 @@ def rows(count: int) -> BitMap:
 # ---- writing ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def encode(positions: NDArray[np.unsignedinteger]) -> bytes:
+def encode(positions: NDArray[np.integer]) -> bytes:
     """The bytes of a bitmap of ascending positions, those that Java's run-optimized bitmap has."""
     return encode_many(positions, np.array([0, len(positions)]))[0].tobytes()
 
 
-def encode_many(positions: NDArray[np.unsignedinteger], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Many bitmaps at once: group i is `positions[offsets[i]:offsets[i+1]]`, ascending. Gives their bytes, one after another, and where each begins and ends."""
+def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Many bitmaps at once: group i is `positions[offsets[i]:offsets[i+1]]`, ascending. Gives their bytes, one after another, and their offsets."""
     groups = len(offsets) - 1
     pos = positions.astype(np.int64)
     group_of = np.repeat(np.arange(groups), np.diff(offsets))
