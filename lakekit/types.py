@@ -46,7 +46,7 @@ class Field:
         return self.type.nullable
 
     def __str__(self) -> str:
-        comment = "" if self.comment is None else " '" + self.comment.replace("'", "''") + "'"
+        comment = "" if self.comment is None else " COMMENT '" + self.comment.replace("'", "''") + "'"
         return f"{quote(self.name)} {self.type}{comment}"
 
 
@@ -318,6 +318,7 @@ def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
         t = _type(tokens, depth + 1)
+        tokens.accept("COMMENT")  # text of older engines leaves the word out
         comment = tokens.take()[1:-1].replace("''", "'") if tokens.peek().startswith("'") else None
         fields.append(Field(name, t, comment=comment))
         if tokens.accept(close):

@@ -1,0 +1,405 @@
+"""Every metadata file in JSON that an engine wrote: what it says, and the same bytes again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+from lakekit.model import hint
+from lakekit.model.consumer import Consumer
+from lakekit.model.partition import epoch_day
+from lakekit.model.schema import TableSchema, assign_ids, highest_id
+from lakekit.model.snapshot import NO_WATERMARK, Snapshot
+from lakekit.model.statistics import Statistics
+from lakekit.model.tag import Tag
+from lakekit.testing.fixtures import fixtures
+from lakekit.types import DataType, Field, Instant, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FORMATS = fixtures() / "formats"
+TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir())
+READERS: dict[str, Callable[[bytes, str], Any]] = {
+    "schema": TableSchema.from_json,
+    "snapshot": Snapshot.from_json,
+    "changelog": Snapshot.from_json,
+    "tag": lambda data, path: Tag.from_json(data, path.rpartition("tag-")[2], path),
+    "consumer": Consumer.from_json,
+    "stat": Statistics.from_json,
+}
+SNAPSHOT_MEMBERS = {
+    "version": "version",
+    "id": "id",
+    "schemaId": "schema_id",
+    "baseManifestList": "base_manifest_list",
+    "baseManifestListSize": "base_manifest_list_size",
+    "deltaManifestList": "delta_manifest_list",
+    "deltaManifestListSize": "delta_manifest_list_size",
+    "changelogManifestList": "changelog_manifest_list",
+    "changelogManifestListSize": "changelog_manifest_list_size",
+    "indexManifest": "index_manifest",
+    "commitUser": "commit_user",
+    "commitIdentifier": "commit_identifier",
+    "commitKind": "commit_kind",
+    "timeMillis": "time_millis",
+    "totalRecordCount": "total_record_count",
+    "deltaRecordCount": "delta_record_count",
+    "changelogRecordCount": "changelog_record_count",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "nextRowId": "next_row_id",
+}
+
+
+def cases(name: str) -> list[Path]:
+    return sorted((FORMATS / name).glob("*.bin"))
+
+
+def meaning(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
+    return found
+
+
+def metadata_files(table: Path) -> list[Path]:
+    return [
+        path
+        for folder in ("schema", "snapshot", "changelog", "tag", "consumer", "statistics")
+        for path in sorted(table.rglob(f"{folder}/*-*"))
+        if path.is_file() and path.name.partition("-")[0] in READERS
+    ]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda path: path.name)
+def test_what_an_engine_wrote_is_written_again(table: Path) -> None:
+    engine = json.loads(table.with_suffix(".json").read_text())["engine"]
+    files = metadata_files(table)
+    assert files
+    for path in files:
+        data = path.read_bytes()
+        again = READERS[path.name.partition("-")[0]](data, str(path)).to_json()
+        if path.parent.name == "schema" and json.loads(data).get("version", 1) < 3:
+            continue  # old schemas gain options when read
+        assert json.loads(again) == json.loads(data), path
+        if engine == "1.4.2":
+            assert again == data, path
+
+
+@pytest.mark.parametrize("path", cases("snapshot") + cases("changelog"), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_snapshots(path: Path) -> None:
+    data, said = path.read_bytes(), meaning(path)
+    found = Snapshot.from_json(data, str(path))
+    assert {member: getattr(found, name) for member, name in SNAPSHOT_MEMBERS.items()} == {member: said[member] for member in SNAPSHOT_MEMBERS}
+    assert (found.extra, found.nulls, found.to_json()) == ({}, (), data)
+
+
+@pytest.mark.parametrize("path", cases("schema"), ids=lambda path: path.stem)
+def test_schemas(path: Path) -> None:
+    data, said = path.read_bytes(), meaning(path)
+    found = TableSchema.from_json(data, str(path))
+    assert [flat(field) for field in found.fields] == [expected(field) for field in said["fields"]]
+    assert (found.id, found.highest_field_id, found.comment, found.time_millis) == (said["id"], said["highestFieldId"], said["comment"], said["timeMillis"])
+    assert (list(found.partition_keys), list(found.primary_keys), found.options) == (said["partitionKeys"], said["primaryKeys"], said["options"])
+    assert [list(found.trimmed_primary_keys), list(found.bucket_keys)] == [said["trimmedPrimaryKeys"], said["bucketKeys"]]
+    assert found.to_json() == data
+
+
+def parts(t: DataType) -> list[Field]:
+    inner = [part for side in (t.element, t.key, t.value) if side is not None for part in parts(side)]
+    return [*t.fields, *inner]
+
+
+def bare(t: DataType) -> DataType:
+    """The type without ids and comments of its fields, which its text does not say."""
+    t = replace(t, fields=tuple(Field(part.name, bare(part.type)) for part in t.fields))
+    for side in ("element", "key", "value"):
+        inner = getattr(t, side)
+        t = t if inner is None else replace(t, **{side: bare(inner)})
+    return t
+
+
+def flat(field: Field) -> tuple[Any, ...]:
+    return field.id, field.name, bare(field.type), field.comment, field.default, [flat(part) for part in parts(field.type)]
+
+
+def expected(said: dict[str, Any]) -> tuple[Any, ...]:
+    nested = [expected(part) for part in said["nested"]]
+    return said["id"], said["name"], bare(parse(said["type"])), said["description"], said["defaultValue"], nested
+
+
+@pytest.mark.parametrize("path", cases("tag"), ids=lambda path: path.stem)
+def test_tags(path: Path) -> None:
+    data, said = path.read_bytes(), meaning(path)
+    found = Tag.from_json(data, path.stem, str(path))
+    created, retained = said["tagCreateTime"], said["tagTimeRetained"]
+    assert found.create_time == (None if created is None else instant(*created))
+    assert found.time_retained_ns == (None if retained is None else retained[0] * 10**9 + retained[1])
+    assert (found.snapshot.commit_kind, found.to_json()) == (said["commitKind"], data)
+
+
+def instant(year: int, month: int, day: int, hour: int, minute: int, second: int, nano: int) -> Instant:
+    seconds = (epoch_day(year, month, day) * 24 + hour) * 3600 + minute * 60 + second
+    return Instant(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
+
+
+@pytest.mark.parametrize("path", cases("statistics"), ids=lambda path: path.stem)
+def test_statistics(path: Path) -> None:
+    data, said = path.read_bytes(), meaning(path)
+    found = Statistics.from_json(data, str(path))
+    assert (found.snapshot_id, found.schema_id) == (said["snapshotId"], said["schemaId"])
+    assert (found.merged_record_count, found.merged_record_size_bytes) == (said["mergedRecordCount"], said["mergedRecordSize"])
+    assert {name: [one.min, one.max] for name, one in found.columns.items()} == said["min_max"]
+    assert {name: counted(one) for name, one in found.columns.items()} == said["columns_but_min_max"]
+    assert found.to_json() == data
+
+
+def counted(one: Any) -> dict[str, Any]:
+    return {
+        "colId": one.column_id,
+        "distinctCount": one.distinct_count,
+        "nullCount": one.null_count,
+        "avgLen": one.avg_length_bytes,
+        "maxLen": one.max_length_bytes,
+    }
+
+
+@pytest.mark.parametrize("path", cases("consumer"), ids=lambda path: path.stem)
+def test_consumers(path: Path) -> None:
+    found = Consumer.from_json(path.read_bytes(), str(path))
+    assert (found.next_snapshot, found.to_json()) == (meaning(path)["nextSnapshot"], path.read_bytes())
+
+
+@pytest.mark.parametrize("path", cases("hint"), ids=lambda path: path.stem)
+def test_hints(path: Path) -> None:
+    number = meaning(path)["id"]
+    assert hint.decode(path.read_bytes()) == number
+    assert hint.encode(number) == path.read_bytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"abc", b"-1", b"1\n", b"\xef\xbb\xbf1", b" 1", b"1" * 20, b"9223372036854775808", "٣".encode(), b"1.0"])
+def test_hints_that_make_no_sense_say_nothing(data: bytes) -> None:
+    assert hint.decode(data) is None
+
+
+# ---- what engines of long ago wrote ----------------------------------------------------------------------------------------------------------
+
+OLD = {
+    "schemaId": 0,
+    "id": 4,
+    "baseManifestList": "manifest-list-a-0",
+    "deltaManifestList": "manifest-list-a-1",
+    "commitUser": "u",
+    "commitIdentifier": 1,
+    "commitKind": "COMPACT",
+    "timeMillis": 5,
+}
+
+
+def test_snapshots_of_old_releases_keep_their_nulls() -> None:
+    written = {
+        "version": 3,
+        **OLD,
+        "changelogManifestList": None,
+        "indexManifest": None,
+        "logOffsets": {"0": 5},
+        "totalRecordCount": None,
+        "watermark": NO_WATERMARK,
+        "somethingNewer": {"a": [1, None, 1.5]},
+    }
+    found = Snapshot.from_json(json.dumps(written).replace("1.5]", "1.50]").encode())
+    assert (found.index_manifest, found.watermark, found.watermark_or_none, found.log_offsets) == (None, NO_WATERMARK, None, {"0": 5})
+    assert set(found.nulls) == {"changelogManifestList", "indexManifest", "totalRecordCount"}
+    assert json.loads(found.to_json()) == written
+    assert b"1.50" in found.to_json()
+    assert found == replace(found, nulls=())
+
+
+def test_a_snapshot_without_version_is_of_version_1() -> None:
+    assert Snapshot.from_json(json.dumps(OLD).encode()).version == 1
+
+
+def test_future_snapshots_are_refused_by_name() -> None:
+    for change, feature in (({"version": 4}, "snapshot.version-4"), ({"version": 0}, "snapshot.version-0"), ({"commitKind": "MERGE"}, "commit-kind.MERGE")):
+        with pytest.raises(Unsupported) as raised:
+            Snapshot.from_json(json.dumps({**OLD, **change}).encode(), "t/snapshot/snapshot-4")
+        assert (raised.value.feature, raised.value.path) == (feature, "t/snapshot/snapshot-4")
+
+
+def schema_json(**changes: Any) -> bytes:
+    said = {
+        "version": 3,
+        "id": 0,
+        "fields": [{"id": 0, "name": "k", "type": "INT"}],
+        "highestFieldId": 0,
+        "partitionKeys": [],
+        "primaryKeys": [],
+        "options": {},
+    }
+    return json.dumps({key: value for key, value in {**said, **changes}.items() if value is not ...}).encode()
+
+
+def test_old_schemas_gain_what_was_the_default_then() -> None:
+    assert TableSchema.from_json(schema_json(version=...)).options == {"bucket": "1", "file.format": "orc"}
+    assert TableSchema.from_json(schema_json(version=1, options={"bucket": "3"})).options == {"bucket": "3", "file.format": "orc"}
+    assert TableSchema.from_json(schema_json(version=2)).options == {"file.format": "orc"}
+    assert TableSchema.from_json(schema_json(version=2, options={"file.format": "avro"})).options == {"file.format": "avro"}
+    assert TableSchema.from_json(schema_json()).options == {}
+    assert TableSchema.from_json(schema_json()).time_millis == 0
+
+
+def test_a_comment_that_is_null_is_none_and_is_not_written() -> None:
+    found = TableSchema.from_json(schema_json(comment=None))
+    assert found.comment is None
+    assert b"comment" not in found.to_json()
+
+
+def test_a_future_schema_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported) as raised:
+        TableSchema.from_json(schema_json(version=4), "t/schema/schema-0")
+    assert raised.value.feature == "schema.version-4"
+
+
+def test_the_bucket_key_is_split_and_not_trimmed() -> None:
+    fields = [{"id": number, "name": name, "type": "INT"} for number, name in enumerate(("a", " b"))]
+    assert TableSchema.from_json(schema_json(fields=fields, options={"bucket-key": "a, b"})).bucket_keys == ("a", " b")
+
+
+def test_ids_are_given_as_the_reference_gives_them() -> None:
+    row = "ROW<x INT, y ROW<z STRING>, w BIGINT NOT NULL>"
+    fields, highest = assign_ids([Field("row", parse(row)), Field("ms", parse("MULTISET<STRING>"))], highest=26)
+    assert highest == highest_id(fields) == 32
+    assert [(field.id, field.name) for field in (fields[0], *fields[0].type.fields, fields[0].type.fields[1].type.fields[0], fields[1])] == [
+        (27, "row"),
+        (28, "x"),
+        (30, "y"),
+        (31, "w"),
+        (29, "z"),
+        (32, "ms"),
+    ]
+    added, highest = assign_ids([Field("c", parse("ROW<p INT, q ROW<s INT>>"))], highest=4)
+    assert (added[0].id, added[0].type.fields[0].id, added[0].type.fields[1].id, added[0].type.fields[1].type.fields[0].id, highest) == (5, 6, 8, 7, 8)
+
+
+# ---- what no engine writes ---------------------------------------------------------------------------------------------------------------------
+
+DAMAGED: list[tuple[str, bytes, str | None]] = [
+    ("empty", b"", "json"),
+    ("half", b'{"version" : 3, "id" : ', "json"),
+    ("no object", b"[1]", "json"),
+    ("nothing but a null", b"null", "json"),
+    ("not UTF-8", b'{"commitUser" : "\xff"}', "json"),
+    ("a byte order mark", b"\xef\xbb\xbf{}", "json"),
+    ("half a surrogate pair", b'{"commitUser" : "\\ud800"}', "json"),
+    ("a name twice", b'{"id" : 1, "id" : 2}', "id"),
+    ("NaN", b'{"id" : NaN}', "json"),
+    ("infinity", b'{"id" : -Infinity}', "json"),
+    ("a text for a number", json.dumps({**OLD, "id": "4"}).encode(), "id"),
+    ("a boolean for a number", json.dumps({**OLD, "id": True}).encode(), "id"),
+    ("a fraction for a number", json.dumps({**OLD, "id": 4.0}).encode(), "id"),
+    ("a number of 64 bits and one", json.dumps({**OLD, "timeMillis": 2**63}).encode(), "timeMillis"),
+    ("a negative id", json.dumps({**OLD, "id": -1}).encode(), "id"),
+    ("a member missing", json.dumps({k: v for k, v in OLD.items() if k != "schemaId"}).encode(), "schemaId"),
+    ("a member null", json.dumps({**OLD, "schemaId": None}).encode(), "schemaId"),
+    ("a number for a text", json.dumps({**OLD, "commitUser": 1}).encode(), "commitUser"),
+    ("a path for a name", json.dumps({**OLD, "baseManifestList": "../../etc/passwd"}).encode(), "baseManifestList"),
+    ("an absolute path", json.dumps({**OLD, "indexManifest": "/etc/passwd"}).encode(), "indexManifest"),
+    ("an empty name", json.dumps({**OLD, "statistics": ""}).encode(), "statistics"),
+    ("a control character in a name", json.dumps({**OLD, "deltaManifestList": "a\nb"}).encode(), "deltaManifestList"),
+    ("properties that are no texts", json.dumps({**OLD, "properties": {"a": 1}}).encode(), "properties.a"),
+]
+TOO_MUCH = {
+    "nesting": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "nesting that the parser bears": b'{"a":' * 300 + b"1" + b"}" * 300,
+    "lists": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "digits": b'{"id" : ' + b"1" * 5000 + b"}",
+    "exponent": b'{"id" : 1e999999999999999999999}',
+}
+
+
+@pytest.mark.parametrize(("about", "data", "field"), DAMAGED, ids=[about for about, _, _ in DAMAGED])
+def test_damaged_snapshots_name_file_and_member(about: str, data: bytes, field: str) -> None:
+    with pytest.raises(Corrupt) as raised:
+        Snapshot.from_json(data, "t/snapshot/snapshot-4")
+    assert (raised.value.path, raised.value.field) == ("t/snapshot/snapshot-4", field)
+    assert raised.value.message.startswith("t/snapshot/snapshot-4: ")
+
+
+@pytest.mark.parametrize("about", TOO_MUCH)
+def test_more_than_anybody_writes_is_refused(about: str) -> None:
+    for reader in READERS.values():
+        with pytest.raises(LimitExceeded) as raised:
+            reader(TOO_MUCH[about], "t/tag/tag-x")
+        assert raised.value.path == "t/tag/tag-x"
+
+
+DAMAGED_SCHEMAS: list[tuple[str, dict[str, Any], str]] = [
+    ("no fields", {"fields": ...}, "fields"),
+    ("fields that are no list", {"fields": {}}, "fields"),
+    ("a field that is no object", {"fields": [7]}, "fields"),
+    ("an id that is text", {"fields": [{"id": "0", "name": "k", "type": "INT"}]}, "id"),
+    ("no type", {"fields": [{"id": 0, "name": "k"}]}, "type"),
+    ("a type nobody knows", {"fields": [{"id": 0, "name": "k", "type": "INTS"}]}, "type"),
+    ("a column twice", {"fields": [{"id": 0, "name": "k", "type": "INT"}, {"id": 1, "name": "k", "type": "INT"}]}, "fields"),
+    ("an id twice", {"fields": [{"id": 0, "name": "k", "type": "INT"}, {"id": 0, "name": "l", "type": "INT"}]}, "fields"),
+    ("a key that is no column", {"primaryKeys": ["x"]}, "primaryKeys"),
+    ("a partition that is no column", {"partitionKeys": ["x"]}, "partitionKeys"),
+    ("a key twice", {"primaryKeys": ["k", "k"]}, "primaryKeys"),
+    ("a key with parts", {"fields": [{"id": 0, "name": "k", "type": {"type": "ARRAY", "element": "INT"}}], "primaryKeys": ["k"]}, "primaryKeys"),
+    ("keys that are no texts", {"primaryKeys": [1]}, "primaryKeys"),
+    ("an option that is no text", {"options": {"bucket": 1}}, "options.bucket"),
+    ("a comment that is no text", {"comment": 1}, "comment"),
+    ("an id beyond 32 bits", {"highestFieldId": 2**31}, "highestFieldId"),
+]
+
+
+@pytest.mark.parametrize(("about", "changes", "field"), DAMAGED_SCHEMAS, ids=[about for about, _, _ in DAMAGED_SCHEMAS])
+def test_damaged_schemas_name_file_and_member(about: str, changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(Corrupt) as raised:
+        TableSchema.from_json(schema_json(**changes), "t/schema/schema-0")
+    assert (raised.value.path, raised.value.field) == ("t/schema/schema-0", field)
+
+
+@pytest.mark.parametrize(
+    ("written", "created"),
+    [
+        ([2026, 11, 21, 9, 25], (2026, 11, 21, 9, 25, 0, 0)),
+        ("2026-11-21T09:25:49.88", (2026, 11, 21, 9, 25, 49, 880_000_000)),
+        ("2026-11-21T09:25", (2026, 11, 21, 9, 25, 0, 0)),
+    ],
+)
+def test_times_of_tags(written: Any, created: tuple[int, ...]) -> None:
+    assert Tag.from_json(json.dumps({**OLD, "tagCreateTime": written}).encode(), "v").create_time == instant(*created)
+
+
+@pytest.mark.parametrize(("written", "retained"), [(b'"PT36H"', 129600 * 10**9), (b"5", 5 * 10**9), (b"0.0", 0), (b'"P1DT0.5S"', 86_400_500_000_000)])
+def test_lives_of_tags(written: bytes, retained: int) -> None:
+    data = json.dumps({**OLD, "tagTimeRetained": "?"}).encode().replace(b'"?"', written)
+    assert Tag.from_json(data, "v").time_retained_ns == retained
+
+
+@pytest.mark.parametrize(
+    ("member", "written"),
+    [
+        ("tagCreateTime", [2026, 11]),
+        ("tagCreateTime", [2026, 13, 1, 0, 0]),
+        ("tagCreateTime", [2026, 2, 30, 0, 0]),
+        ("tagCreateTime", [2026, 2, "1", 0, 0]),
+        ("tagCreateTime", "yesterday"),
+        ("tagCreateTime", 5),
+        ("tagTimeRetained", "a while"),
+        ("tagTimeRetained", "P"),
+        ("tagTimeRetained", []),
+        ("tagTimeRetained", True),
+        ("tagTimeRetained", 2**80),
+    ],
+)
+def test_damaged_tags(member: str, written: Any) -> None:
+    with pytest.raises(Corrupt) as raised:
+        Tag.from_json(json.dumps({**OLD, member: written}).encode(), "v", "t/tag/tag-v")
+    assert (raised.value.path, raised.value.field) == ("t/tag/tag-v", member)
