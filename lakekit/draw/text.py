@@ -59,22 +59,17 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
     """Widths that fit: the widest columns give way first, down to their heads; then columns at the end are left out."""
     wide = list(wide)
     floors = [min(asked, max(head, 8)) for asked, head in zip(wide, heads, strict=True)]
-    while sum(wide) + len(_GAP) * (len(wide) - 1) > width:
-        spare = [at for at, asked in enumerate(wide) if asked > floors[at]]
+    while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
+        spare = sorted((at for at, asked in enumerate(wide) if asked > floors[at]), key=lambda at: wide[at], reverse=True)
         if spare:
-            widest = max(spare, key=lambda at: wide[at])
-            over = sum(wide) + len(_GAP) * (len(wide) - 1) - width
-            wide[widest] = max(floors[widest], wide[widest] - over, _second(wide, widest) - 1)
+            next_widest = wide[spare[1]] if len(spare) > 1 else 0
+            wide[spare[0]] = min(wide[spare[0]] - 1, max(floors[spare[0]], wide[spare[0]] - over, next_widest))
         elif len(wide) > 1:
             wide.pop()
             floors.pop()
         else:
             return [width]
     return wide
-
-
-def _second(wide: list[int], widest: int) -> int:
-    return max((asked for at, asked in enumerate(wide) if at != widest), default=0)
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata
+from typing import Any
 
 import polars as pl
 
@@ -29,8 +30,16 @@ def options() -> pl.DataFrame:
     in older releases), words.
     """
     texts = pl.List(pl.String)
-    schema = {"key": pl.String, "type": pl.String, "default": pl.String, "fixed": pl.Boolean, "choices": texts, "older_keys": texts, "words": pl.String}
-    return pl.DataFrame(list(listing()), schema=schema)
+    columns: dict[str, Any] = {
+        "key": pl.String,
+        "type": pl.String,
+        "default": pl.String,
+        "fixed": pl.Boolean,
+        "choices": texts,
+        "older_keys": texts,
+        "words": pl.String,
+    }
+    return pl.DataFrame(list(listing()), schema=columns)
 
 
 def versions() -> pl.DataFrame:

@@ -1,0 +1,342 @@
+"""The shell: `lakekit VERB PATH [NOUN] …`. Each verb calls public methods and prints what they give.
+
+    lakekit demo                                         a table of real flights: card, snapshots, levels, a query, what it need not read
+    lakekit inspect PATH                                 schema, keys, snapshot, files per level, health
+    lakekit inspect PATH snapshots | files | levels | …  the metadata as tables
+    lakekit plan PATH --where "day = '2024-03-31'"       what a query would not have to read
+    lakekit features [WORD]                              what is read, not yet, and refused
+
+A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
+Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+import lakekit
+from lakekit.draw import text, words
+from lakekit.errors import InvalidOption, LakekitError, TableNotFound
+from lakekit.system.itself import features, versions
+from lakekit.table.opening import open as open_table
+from lakekit.testing.fixtures import fixtures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.table import Table
+
+NOUNS = ("snapshots", "manifests", "files", "levels", "partitions", "buckets", "schemas", "tags", "branches", "consumers", "indexes", "options")
+TRAVELLING = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
+"""Nouns that can be asked of an older snapshot."""
+FINE, PROBLEM, USAGE, NO_TABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. Never raises but for what is a bug in lakekit."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.run is None:
+        parser.print_help()
+        return USAGE
+    try:
+        asked.run(asked, Out(asked))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except TableNotFound as error:
+        return _say(error, NO_TABLE)
+    except InvalidOption as error:
+        return _say(error, USAGE)
+    except (LakekitError, pl.exceptions.PolarsError) as error:
+        return _say(error, PROBLEM)
+    return FINE
+
+
+def _say(error: Exception, code: int) -> int:
+    print(f"lakekit: {words.printable(str(error).splitlines()[0] if str(error) else type(error).__name__)}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lakekit", description="Apache Paimon tables, without a JVM.")
+    parser.add_argument("--version", action="version", version=f"lakekit {lakekit.__version__}")
+    parser.set_defaults(run=None)
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    shape = argparse.ArgumentParser(add_help=False)
+    shape.add_argument("--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here")
+    shape.add_argument("--limit", type=_positive, help="rows of a table; 50 to a person, all to a pipe")
+    shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument("path", metavar="PATH", help="the folder of a table")
+    place.add_argument("--at", help="a snapshot's number, a tag, or a time")
+    place.add_argument("--branch", help="another branch than main")
+
+    verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
+    verb.set_defaults(run=demo)
+    verb = verbs.add_parser("inspect", parents=[place, shape], help="a table's card, or its metadata as a table")
+    verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
+    verb.set_defaults(run=inspect)
+    verb = verbs.add_parser("plan", parents=[place, shape], help="what a query would not have to read")
+    verb.add_argument("--where", help="a condition in SQL")
+    verb.set_defaults(run=plan)
+    verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads, does not yet, and refuses")
+    verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
+    verb.set_defaults(run=show_features)
+    verb = verbs.add_parser("versions", parents=[shape], help="what lakekit runs on")
+    verb.set_defaults(run=lambda _, out: out.frame(versions()))
+    return parser
+
+
+def _positive(said: str) -> int:
+    number = int(said)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+# ---- what is printed ------------------------------------------------------------------------------------------------------------------------
+
+
+class Out:
+    """Where a command prints: a person's terminal or a pipe."""
+
+    def __init__(self, asked: argparse.Namespace) -> None:
+        person = sys.stdout.isatty()
+        self.format = asked.format or ("table" if person else "tsv")
+        self.width = shutil.get_terminal_size((text.WIDTH, 24)).columns if person else text.WIDTH
+        self.limit = asked.limit
+        self.bold = person and asked.color == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def title(self, said: str) -> None:
+        """A heading; to a person only."""
+        if self.format == "table":
+            print(f"\n\x1b[1m{said}\x1b[0m" if self.bold else f"\n{said}")
+
+    def lines(self, said: str) -> None:
+        """A drawing or a sentence, whatever the format."""
+        print(said)
+
+    def frame(self, frame: pl.DataFrame) -> None:
+        """A small frame in the chosen format."""
+        self.rows(frame.columns, frame.rows())
+
+    def rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Rows under their names in the chosen format."""
+        if self.format == "table":
+            drawn = text.table(names, rows, width=self.width, limit=self.limit or 50)
+            head, feed, rest = drawn.partition("\n")
+            print(f"\x1b[1m{head}\x1b[0m{feed}{rest}" if self.bold else drawn)
+            return
+        shown = rows[: self.limit]
+        if self.format == "json":
+            for row in shown:
+                print(json.dumps(dict(zip(names, row, strict=True)), default=_plain, ensure_ascii=False))
+            return
+        if self.format == "csv":
+            made = io.StringIO()
+            writer = csv.writer(made, lineterminator="\n")
+            writer.writerow(names)
+            writer.writerows([_full(value) for value in row] for row in shown)
+            print(made.getvalue(), end="")
+            return
+        print("\t".join(_tabless(name) for name in names))
+        for row in shown:
+            print("\t".join(_tabless(_full(value)) for value in row))
+
+
+def _plain(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _full(value: object) -> str:
+    """The whole value as text: null is empty, nested values are JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return value.hex()
+    return json.dumps(value, default=_plain, ensure_ascii=False) if isinstance(value, (list, dict, tuple)) else str(value)
+
+
+def _tabless(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+# ---- verbs ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _open(asked: argparse.Namespace) -> Table:
+    return open_table(asked.path, branch=asked.branch)
+
+
+def _at(asked: argparse.Namespace) -> int | str | None:
+    return asked.at
+
+
+def inspect(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit inspect PATH [NOUN]`."""
+    table = _open(asked)
+    if asked.at is not None and asked.noun not in (None, *TRAVELLING):
+        raise InvalidOption(f"{asked.noun} are the same at every snapshot; --at goes with {', '.join(TRAVELLING)}", key="--at", value=asked.at)
+    if asked.noun is None:
+        show_card(table, out, _at(asked))
+    elif asked.noun == "levels":
+        show_levels(table, out, _at(asked))
+    elif asked.noun == "options":
+        out.rows(("key", "value"), sorted(table.options.items()))
+    elif asked.noun in TRAVELLING:
+        out.frame(getattr(table, asked.noun)(at=_at(asked)))
+    else:
+        out.frame(getattr(table, asked.noun)())
+
+
+def show_card(table: Table, out: Out, at: int | str | None = None) -> None:
+    """Schema, keys, snapshot, files per level and health of a table."""
+    facts = card_facts(table, at)
+    if out.format == "table":
+        out.lines(text.card(table.name, facts, width=out.width))
+    else:
+        out.rows(("fact", "value"), [("name", table.name), *facts])
+
+
+def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
+    """What the card says, in the order of a reader's questions."""
+    fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
+    facts: list[tuple[str, object]] = [("location", table.location), ("columns", f"{len(table.schema.fields)}: {fields}")]
+    facts.append(("primary key", ", ".join(table.primary_keys) or "none: an append table"))
+    if table.partition_keys:
+        facts.append(("partitions", ", ".join(table.partition_keys)))
+    if table.comment:
+        facts.append(("comment", table.comment))
+    snapshots = table.snapshots()
+    if snapshots.is_empty():
+        return [*facts, ("snapshot", "none: nothing was written yet")]
+    last = snapshots.row(-1, named=True)
+    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['commit_kind']} at {words.cell(last['commit_time'])}"))
+    files = table.files(at=at)
+    facts.append(
+        ("files", f"{words.plural(files.height, 'file')}, {words.size(files['file_size_bytes'].sum())}, {words.count(files['row_count'].sum())} stored rows")
+    )
+    if table.primary_keys:
+        for (level,), part in sorted(files.group_by("level")):
+            facts.append((f"level {level}", totals(part)))
+        facts.append(("health", health(files)))
+    return facts
+
+
+def totals(files: pl.DataFrame) -> str:
+    """How many files, how big, how many rows are stored in them."""
+    size_bytes, row_count = (int(files[name].sum()) for name in ("file_size_bytes", "row_count"))
+    return f"{words.plural(files.height, 'file')}, {words.size(size_bytes)}, {words.plural(row_count, 'stored row')}"
+
+
+def health(files: pl.DataFrame) -> str:
+    """How many sorted runs a read has to merge: level 0 counts by file, deeper levels once."""
+    if files.is_empty():
+        return "no files"
+    run = pl.when(pl.col("level") == 0).then(pl.col("file_name")).otherwise(pl.col("level").cast(pl.String))
+    runs = files.group_by("partition", "bucket").agg(run.n_unique().alias("runs"))["runs"].max()
+    many = int(runs) if isinstance(runs, int) else 0
+    return f"{words.plural(many, 'sorted run')} in the fullest bucket: {'compaction would make reads faster' if many > 5 else 'reads have little to merge'}"
+
+
+def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: int | None = None) -> None:
+    """The sorted runs of every bucket, drawn on one key axis a bucket; rows for a pipe."""
+    if not table.primary_keys:
+        raise InvalidOption(f"{table.name} is an append table: its files have no levels. Try: lakekit inspect {table.location} files", key="levels")
+    files = table.files(at=at)
+    if out.format != "table":
+        out.frame(
+            files.group_by("partition", "bucket", "level")
+            .agg(pl.len().alias("file_count"), pl.col("file_size_bytes", "row_count").sum())
+            .sort("partition", "bucket", "level")
+        )
+        return
+    groups = sorted(files.group_by("partition", "bucket"), key=lambda group: str(group[0]))
+    limit = buckets or out.limit or 20
+    for (partition, bucket), part in groups[:limit]:
+        boxes = [
+            text.Box(level=row["level"], low=row["min_key"], high=row["max_key"], size_bytes=row["file_size_bytes"], row_count=row["row_count"])
+            for row in part.sort("max_sequence_number", descending=True).iter_rows(named=True)
+        ]
+        named = f"{words.cell(partition)} · " if table.partition_keys else ""
+        total = words.size(part["file_size_bytes"].sum())
+        out.lines(text.levels(f"{named}bucket {bucket} · {words.plural(part.height, 'file')} · {total}", boxes, width=out.width))
+    if len(groups) > limit:
+        out.lines(f"… {words.plural(len(groups) - limit, 'more bucket')}")
+
+
+def plan(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit plan PATH --where …`."""
+    expression = None
+    if asked.where is not None:
+        try:
+            expression = pl.sql_expr(asked.where)
+        except pl.exceptions.PolarsError as error:
+            raise InvalidOption(f"--where {asked.where!r} is no condition in SQL: {error}", key="--where", value=asked.where) from error
+    explained = _open(asked).explain(expression, at=_at(asked))
+    if out.format == "table":
+        out.lines(str(explained))
+    else:
+        out.rows(("what", "before", "after", "why"), [tuple(step) for step in explained.steps])
+
+
+def show_features(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit features [WORD]`."""
+    frame = features()
+    if asked.word:
+        spoken = asked.word.lower()
+        near = [pl.col(name).str.to_lowercase().str.contains(spoken, literal=True) for name in ("feature", "area", "read", "write")]
+        frame = frame.filter(pl.any_horizontal(near))
+    if out.format == "table" and out.limit is None:
+        out.limit = max(1, frame.height)
+    out.frame(frame)
+
+
+def demo(_: argparse.Namespace, out: Out) -> None:
+    """`lakekit demo`: the main job, on two days of flights that the Java engine wrote."""
+    out.format = "table"
+    path = fixtures() / "flights" / "table"
+    table = open_table(str(path))
+    out.lines("Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,")
+    out.lines("departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon.")
+    out.title(f't = lk.open("{path}")')
+    show_card(table, out)
+    out.title("t.snapshots()")
+    out.frame(table.snapshots().select("snapshot_id", "commit_kind", "commit_time", "total_record_count", "delta_record_count"))
+    out.title("the sorted runs of each bucket")
+    show_levels(table, out)
+    out.title('t.scan().filter(pl.col("origin") == "JFK").group_by("day", "status").agg(flights, average delay)')
+    out.frame(demo_query(table.scan()).collect())
+    out.title("the same as it stood at snapshot 3: t.scan(at=3)")
+    out.frame(demo_query(table.scan(at=3)).collect())
+    out.title('t.explain(pl.col("carrier") == "9E")')
+    out.lines(str(table.explain(pl.col("carrier") == "9E")))
+    out.title("what to open next")
+    out.lines(f"  lakekit inspect {path} files")
+    out.lines(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")
+    out.lines("  lakekit features")
+
+
+def demo_query(flights: pl.LazyFrame) -> pl.LazyFrame:
+    """Flights from JFK by day and status: how many, and how late on average."""
+    late = pl.col("dep_delay").mean().round(1).alias("average_delay_minutes")
+    return flights.filter(pl.col("origin") == "JFK").group_by("day", "status").agg(pl.len().alias("flights"), late).sort("day", "status")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
