@@ -3,7 +3,7 @@
     names("index")                  ("bitmap", "bloom-filter", "bsi", "range-bitmap")
     load("index", "bloom-filter")   lakekit/index/bloom_filter.py
 
-Other distributions add parts by entry points: the group is the folder, `lakekit.index`, the entry's name is the part's. Two parts of one name are an
+Modules of a folder that are no parts are named in its `NOT_PARTS`. Other distributions add parts by entry points: the group is the folder, `lakekit.index`, the entry's name is the part's. Two parts of one name are an
 error. A part whose guest is not installed is refused with the extra that brings it.
 """
 
@@ -37,7 +37,9 @@ EXTRAS = {
 @cache
 def _parts(folder: str) -> dict[str, str | EntryPoint]:
     package = "lakekit." + folder.replace("/", ".")
-    own = [module.name for module in iter_modules(import_module(package).__path__) if not module.name.startswith("_")]
+    house = import_module(package)
+    others = getattr(house, "NOT_PARTS", frozenset())
+    own = [module.name for module in iter_modules(house.__path__) if module.name not in others and not module.name.startswith("_")]
     found: dict[str, str | EntryPoint] = {name.replace("_", "-"): f"{package}.{name}" for name in own}
     for entry in entry_points(group=package):
         if entry.name in found:

@@ -219,9 +219,7 @@ def decode_row(space: Space, types: Sequence[DataType]) -> tuple[Any, ...]:
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
         raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
-    return tuple(
-        None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types)
-    )
+    return tuple(None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types))
 
 
 def get(space: Space, at: int, t: DataType, field: str) -> Any:
@@ -297,10 +295,7 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     form = FIXED.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
-    return [
-        None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}")
-        for i in range(count)
-    ]
+    return [None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}") for i in range(count)]
 
 
 def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
@@ -315,4 +310,3 @@ def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
     if len(keys) != len(values):
         raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
     return list(zip(keys, values, strict=True))
-

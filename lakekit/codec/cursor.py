@@ -1,8 +1,8 @@
 """A place in some bytes. Every read is named, so an error says which field broke at which offset, and a hex view knows what each byte means.
 
-    cursor = Cursor(data, path="index/index-1-0")
-    length = cursor.i32be("length")
-    body = cursor.raw(length, "data")
+cursor = Cursor(data, path="index/index-1-0")
+length = cursor.i32be("length")
+body = cursor.raw(length, "data")
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def read_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32
     if version != VERSION:
         where = "" if path is None else f"{path}: "
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
-        raise Unsupported(msg, feature="deletion-vectors", path=path)
+        raise Unsupported(msg, feature="file.deletion-vectors", path=path)
     found = []
     while cursor.left:
         found.append(read_entry(cursor))

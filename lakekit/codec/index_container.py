@@ -45,7 +45,7 @@ def head_length(data: bytes, *, path: str | None = None) -> int:
     if version != VERSION:
         where = "" if path is None else f"{path}: "
         msg = f"{where}file indexes of version {version} are newer than lakekit; version 1 is known"
-        raise Unsupported(msg, feature="file-index", path=path)
+        raise Unsupported(msg, feature="file-index.embedded", path=path)
     length = cursor.i32be("head length")
     if length < HEAD + 8:
         raise cursor.wrong(f"a head of {length} bytes", "head length", at=12)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakekit import index, registry
+from lakekit import registry
 from lakekit.codec import index_container, internal
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.index.evaluate import evaluate
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import Instant, parse
 
@@ -169,7 +170,7 @@ def test_evaluation_of_a_container() -> None:
     types = dict.fromkeys("abcd", t)
 
     def rows(predicate: Any) -> Any:
-        found = index.evaluate(container, predicate, types, 4)
+        found = evaluate(container, predicate, types, 4)
         return found if isinstance(found, bool) else list(found)
 
     one, five = Leaf("a", "=", (1,)), Leaf("b", "=", (5,))
@@ -188,14 +189,14 @@ def test_evaluation_of_a_container() -> None:
     assert rows(Leaf("c", "is not null")) is False
     assert rows(Leaf("c", "!=", (1,))) is True
     assert rows(Leaf("c", "is null")) is True
-    assert index.evaluate(container, one, types, 2**31) is True
-    assert index.evaluate(container, one, {}, 4) is True
+    assert evaluate(container, one, types, 2**31) is True
+    assert evaluate(container, one, {}, 4) is True
 
 
 def test_an_index_of_a_later_version_only_costs_time() -> None:
     t = parse("INT")
     container = index_container.encode({"a": {"bitmap": b"\3" + bytes(30)}})
-    assert index.evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
+    assert evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
     with pytest.raises(Unsupported, match="version 3"):
         registry.load("index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
 

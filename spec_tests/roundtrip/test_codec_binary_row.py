@@ -101,9 +101,7 @@ def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[Dat
     assert binary_row.encode_columns(chunked, types).to_pylist() == wanted
     stored = pa.array([None, *(binary_row.with_arity(row, len(types)) for row in wanted)], pa.binary()).slice(1 + head, max(0, stop - head))
     decoded = binary_row.decode_columns(stored, types)
-    assert [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [
-        [row[i] for row in rows[head:stop]] for i in range(len(types))
-    ]
+    assert [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows[head:stop]] for i in range(len(types))]
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,110 @@
+"""What all indexes of a data file say of a condition.
+
+    evaluate(container, predicate, types, row_count)    False: no row of the file matches
+                                                        True: cannot tell
+                                                        a BitMap: only these row positions may match
+
+Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit import registry
+from lakekit.codec import index_container
+from lakekit.errors import Unsupported
+from lakekit.predicate import And, Leaf, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyroaring import BitMap
+
+    from lakekit.codec.index_container import Place
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType
+
+MAX_ROWS = 2**31 - 1
+"""Indexes count rows in 31 bits; a file with more is not asked."""
+_EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
+
+
+def evaluate(container: bytes, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
+    """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
+    if row_count > MAX_ROWS:
+        return True
+    return _evaluate(_File(container, types, row_count, path), predicate)
+
+
+class _File:
+    """A container and what is needed to ask it."""
+
+    __slots__ = ("contents", "data", "path", "row_count", "types")
+
+    def __init__(self, data: bytes, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
+        self.data, self.types, self.row_count, self.path = data, types, row_count, path
+        self.contents: Mapping[str, Mapping[str, Place | None]] = index_container.contents(data, path=path)
+
+
+def _evaluate(file: _File, predicate: Predicate) -> bool | BitMap:
+    match predicate:
+        case And(parts):
+            answer: bool | BitMap = True
+            for part in parts:
+                answer = both(answer, _evaluate(file, part))
+                if answer is False:
+                    break
+            return answer
+        case Or(parts):
+            answer = False
+            for part in parts:
+                answer = either(answer, _evaluate(file, part))
+                if answer is True:
+                    break
+            return answer
+    return _leaf(file, predicate)
+
+
+def both(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+    """What two answers say of rows that must match both."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    found = a & b
+    return found or False
+
+
+def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+    """What two answers say of rows that must match one."""
+    if isinstance(a, bool):
+        return a or b
+    if isinstance(b, bool):
+        return True if b else a
+    return a | b
+
+
+def _leaf(file: _File, leaf: Leaf) -> bool | BitMap:
+    indexes, t = file.contents.get(leaf.column), file.types.get(leaf.column)
+    if not indexes or t is None:
+        return True
+    answer: bool | BitMap = True
+    for name in sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
+        place = indexes[name]
+        answer = both(answer, leaf.op in _EMPTY_MAY_MATCH if place is None else _probe(file, name, place, t, leaf))
+        if answer is False:
+            break
+    return answer
+
+
+def _probe(file: _File, name: str, place: Place, t: DataType, leaf: Leaf) -> bool | BitMap:
+    if name not in registry.names("index"):
+        return True
+    index: Any = registry.load("index", name)
+    if t.root not in index.TYPES:
+        return True
+    try:
+        return index.probe(index_container.payload(file.data, place, path=file.path), t, leaf, file.row_count)
+    except Unsupported:  # an index of a later version only costs time: the rows are read
+        return True
