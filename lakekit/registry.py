@@ -3,8 +3,9 @@
     names("index")                  ("bitmap", "bloom-filter", "bsi", "range-bitmap")
     load("index", "bloom-filter")   lakekit/index/bloom_filter.py
 
-Modules of a folder that are no parts are named in its `NOT_PARTS`. Other distributions add parts by entry points: the group is the folder, `lakekit.index`, the entry's name is the part's. Two parts of one name are an
-error. A part whose guest is not installed is refused with the extra that brings it.
+Modules of a folder that are no parts are named in its `NOT_PARTS`. Other distributions add parts by entry points: the group is the folder,
+`lakekit.index`, the entry's name is the part's. Two parts of one name are an error. A part whose guest is not installed is refused with the extra that
+brings it.
 """
 
 from __future__ import annotations
