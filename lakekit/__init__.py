@@ -57,9 +57,11 @@ if TYPE_CHECKING:
         ViewAlreadyExists as ViewAlreadyExists,
         ViewNotFound as ViewNotFound,
     )
+    from lakekit.read.explain import Explain as Explain
     from lakekit.system.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
     from lakekit.table.opening import open as open
+    from lakekit.table.schema import Schema as Schema
     from lakekit.types import DataType as DataType, Field as Field
 
 __version__ = "0.1.0"
@@ -72,9 +74,11 @@ _HOMES = {
         SnapshotNotFound StorageFailed TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
     """,
+    "lakekit.read.explain": "Explain",
     "lakekit.system.itself": "features options versions",
     "lakekit.table": "Table",
     "lakekit.table.opening": "open",
+    "lakekit.table.schema": "Schema",
     "lakekit.types": "DataType Field",
 }
 """Where each public name lives."""

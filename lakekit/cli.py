@@ -226,7 +226,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     if snapshots.is_empty():
         return [*facts, ("snapshot", "none: nothing was written yet")]
     last = snapshots.row(-1, named=True)
-    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['commit_kind']} at {words.cell(last['commit_time'])}"))
+    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {words.cell(last['time'])}"))
     files = table.files(at=at)
     facts.append(
         ("files", f"{words.plural(files.height, 'file')}, {words.size(files['file_size_bytes'].sum())}, {words.count(files['row_count'].sum())} stored rows")
@@ -240,7 +240,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 
 def totals(files: pl.DataFrame) -> str:
     """How many files, how big, how many rows are stored in them."""
-    size_bytes, row_count = (int(files[name].sum()) for name in ("file_size_bytes", "row_count"))
+    size_bytes, row_count = (int(files[name].sum()) for name in ("size_bytes", "row_count"))
     return f"{words.plural(files.height, 'file')}, {words.size(size_bytes)}, {words.plural(row_count, 'stored row')}"
 
 
@@ -249,8 +249,7 @@ def health(files: pl.DataFrame) -> str:
     if files.is_empty():
         return "no files"
     run = pl.when(pl.col("level") == 0).then(pl.col("file_name")).otherwise(pl.col("level").cast(pl.String))
-    runs = files.group_by("partition", "bucket").agg(run.n_unique().alias("runs"))["runs"].max()
-    many = int(runs) if isinstance(runs, int) else 0
+    many = max(files.group_by("partition", "bucket").agg(run.n_unique().alias("runs"))["runs"])
     return f"{words.plural(many, 'sorted run')} in the fullest bucket: {'compaction would make reads faster' if many > 5 else 'reads have little to merge'}"
 
 
@@ -262,7 +261,7 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
     if out.format != "table":
         out.frame(
             files.group_by("partition", "bucket", "level")
-            .agg(pl.len().alias("file_count"), pl.col("file_size_bytes", "row_count").sum())
+            .agg(pl.len().alias("file_count"), pl.col("size_bytes", "row_count").sum())
             .sort("partition", "bucket", "level")
         )
         return
@@ -270,11 +269,13 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
     limit = buckets or out.limit or 20
     for (partition, bucket), part in groups[:limit]:
         boxes = [
-            text.Box(level=row["level"], low=row["min_key"], high=row["max_key"], size_bytes=row["file_size_bytes"], row_count=row["row_count"])
+            text.Box(
+                level=row["level"], low=[*row["min_key"].values()], high=[*row["max_key"].values()], size_bytes=row["size_bytes"], row_count=row["row_count"]
+            )
             for row in part.sort("max_sequence_number", descending=True).iter_rows(named=True)
         ]
         named = f"{words.cell(partition)} · " if table.partition_keys else ""
-        total = words.size(part["file_size_bytes"].sum())
+        total = words.size(part["size_bytes"].sum())
         out.lines(text.levels(f"{named}bucket {bucket} · {words.plural(part.height, 'file')} · {total}", boxes, width=out.width))
     if len(groups) > limit:
         out.lines(f"… {words.plural(len(groups) - limit, 'more bucket')}")
@@ -292,7 +293,7 @@ def plan(asked: argparse.Namespace, out: Out) -> None:
     if out.format == "table":
         out.lines(str(explained))
     else:
-        out.rows(("what", "before", "after", "why"), [tuple(step) for step in explained.steps])
+        out.rows(("what", "before", "after", "why"), [(step.what, step.before, step.after, step.why) for step in explained.steps])
 
 
 def show_features(asked: argparse.Namespace, out: Out) -> None:
@@ -317,7 +318,7 @@ def demo(_: argparse.Namespace, out: Out) -> None:
     out.title(f't = lk.open("{path}")')
     show_card(table, out)
     out.title("t.snapshots()")
-    out.frame(table.snapshots().select("snapshot_id", "commit_kind", "commit_time", "total_record_count", "delta_record_count"))
+    out.frame(table.snapshots().select("snapshot_id", "kind", "time", "total_record_count", "delta_record_count", "tags"))
     out.title("the sorted runs of each bucket")
     show_levels(table, out)
     out.title('t.scan().filter(pl.col("origin") == "JFK").group_by("day", "status").agg(flights, average delay)')

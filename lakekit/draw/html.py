@@ -5,7 +5,7 @@ There is no style block, no class and no picture, every name is escaped, and it 
 
 from __future__ import annotations
 
-from html import escape
+from html import escape as escape
 from typing import TYPE_CHECKING
 
 from lakekit.draw.words import cell, count, is_number
