@@ -1,0 +1,170 @@
+"""The shell: a person gets tables, a pipe gets full values, errors go to stderr, exit codes mean what they say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from lakekit.cli import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, main
+from lakekit.table.opening import open as open_table
+
+
+@pytest.fixture(scope="module")
+def flights(fixtures_path):
+    return str(fixtures_path / "flights" / "table")
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_every_noun_in_every_format(capsys, flights, noun):
+    for shape in ("table", "tsv", "json", "csv"):
+        code, out, err = run(capsys, "inspect", flights, noun, "--format", shape)
+        assert (code, err) == (FINE, "")
+        if shape == "json":
+            assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
+        if shape == "tsv":
+            assert len({line.count("\t") for line in out.splitlines()}) <= 1
+        if shape == "csv":
+            assert len({len(row) for row in csv.reader(io.StringIO(out))}) <= 1
+
+
+@pytest.mark.parametrize("noun", [noun for noun in TRAVELLING if noun != "levels"])
+def test_nouns_are_the_metadata_frames(capsys, flights, noun):
+    code, out, _ = run(capsys, "inspect", flights, noun, "--at", "3", "--format", "json")
+    assert code == FINE
+    frame = getattr(open_table(flights), noun)(at=3)
+    assert [list(json.loads(line)) for line in out.splitlines()] == [frame.columns] * frame.height
+
+
+def test_a_pipe_gets_tsv_and_all_rows(capsys, flights):
+    code, out, _ = run(capsys, "inspect", flights, "snapshots")
+    lines = out.splitlines()
+    assert code == FINE
+    assert lines[0].split("\t")[:2] == ["snapshot_id", "kind"]
+    assert [line.split("\t")[0] for line in lines[1:]] == [str(number) for number in range(1, 11)]
+
+
+def test_a_limit_is_said_in_words_to_a_person(capsys, flights):
+    _, out, _ = run(capsys, "inspect", flights, "snapshots", "--format", "table", "--limit", "4")
+    assert out.splitlines()[-1] == "… 6 more"
+    _, out, _ = run(capsys, "inspect", flights, "snapshots", "--limit", "4")
+    assert len(out.splitlines()) == 5
+
+
+def test_a_card_has_the_reader_s_questions(capsys, flights):
+    _, out, _ = run(capsys, "inspect", flights, "--format", "table")
+    for word in ("location", "columns", "primary key", "snapshots", "files", "level 0", "level 5", "health"):
+        assert f"\n  {word}" in out
+    _, out, _ = run(capsys, "inspect", flights)
+    assert out.startswith("fact\tvalue\nname\t")
+
+
+def test_levels_are_drawn_for_each_bucket(capsys, flights):
+    _, out, _ = run(capsys, "inspect", flights, "levels", "--format", "table")
+    assert out.count("bucket ") == 2
+    assert out.count(" L0 ") == out.count(" L4 ") == out.count(" L5 ") == 2
+
+
+def test_a_plan_is_the_funnel(capsys, flights):
+    code, out, _ = run(capsys, "plan", flights, "--where", "carrier = '9E' AND flight = 3314", "--format", "table")
+    assert code == FINE
+    assert "snapshot 10" in out
+    code, out, _ = run(capsys, "plan", flights, "--format", "json")
+    assert code == FINE
+    assert all(set(json.loads(line)) == {"what", "before", "after", "why"} for line in out.splitlines())
+
+
+def test_features_are_listed(capsys):
+    code, out, _ = run(capsys, "features", "bloom", "--format", "json")
+    assert code == FINE
+    assert "file-index.bloom-filter" in [json.loads(line)["feature"] for line in out.splitlines()]
+    assert run(capsys, "versions")[0] == FINE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("inspect", "{}/nothing"), NO_TABLE, "no Paimon table at"),
+        (("inspect", "{}", "files", "--at", "99"), PROBLEM, "snapshot 99"),
+        (("inspect", "{}", "files", "--at", "no-such-tag"), PROBLEM, "no-such-tag"),
+        (("inspect", "{}", "tags", "--at", "3"), USAGE, "--at goes with manifests"),
+        (("plan", "{}", "--where", "carrier =="), USAGE, "is no condition in SQL"),
+        (("plan", "{}", "--where", "no_such_column = 1"), PROBLEM, "no_such_column"),
+    ],
+)
+def test_errors_go_to_stderr_with_their_code(capsys, flights, arguments, code, said):
+    found, out, err = run(capsys, *(argument.format(flights) for argument in arguments))
+    assert (found, out) == (code, "")
+    assert err.startswith("lakekit: ")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("frobnicate",), ("inspect",), ("inspect", "x", "nothing"), ("inspect", "x", "--limit", "0")])
+def test_wrong_usage_is_2(capsys, arguments):
+    with pytest.raises(SystemExit) as raised:
+        main(list(arguments))
+    assert raised.value.code == USAGE
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_verb_help_is_shown(capsys):
+    code, out, _ = run(capsys)
+    assert code == USAGE
+    assert "demo" in out
+
+
+def shell(*arguments, **settings):
+    return subprocess.run([sys.executable, "-m", "lakekit.cli", *arguments], capture_output=True, text=True, check=False, env={**os.environ, **settings})
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(flights):
+    command = f"{sys.executable} -m lakekit.cli features | head -1"
+    ran = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("feature\t")
+
+
+@pytest.mark.parametrize(("settings", "bold"), [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_a_table_of_its_width(flights, settings, bold):
+    ours, theirs = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")} | {"COLUMNS": "60"} | settings
+    ran = subprocess.Popen([sys.executable, "-m", "lakekit.cli", "inspect", flights, "snapshots"], stdout=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux says that the other end was closed
+            break
+        if not part:
+            break
+        said += part
+    os.close(ours)
+    assert ran.wait() == 0
+    assert (b"\x1b[1m" in said) == bold
+    lines = said.decode().replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+    assert max(len(line) for line in lines) <= 60
+
+
+def test_the_demo_answers_what_the_reference_engine_read(capsys, fixtures_path):
+    code, out, _ = run(capsys, "demo")
+    assert code == FINE
+    expected = json.loads((fixtures_path / "flights" / "flights.json").read_text(encoding="utf-8"))
+    assert "snapshot 10" in out
+    assert "10  " in out
+    assert expected["reads"][0]["row_count"] == 1614
+    for heading in ('lk.open("', "t.snapshots()", "the sorted runs of each bucket", "t.scan()", "t.scan(at=3)", "t.explain(", "what to open next"):
+        assert f"\n{heading}" in out or f"\nt = {heading}" in out
