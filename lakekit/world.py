@@ -14,23 +14,26 @@ import sys
 import threading
 import time
 import uuid
+from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakekit.errors import ForkedProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 MOST_THREADS = 16
+DECODED_BYTES = 128 << 20
+"""How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
 
 
 # ---- clock, ids, waiting -------------------------------------------------------------------------------------------------------------------
@@ -65,13 +68,61 @@ def elapsed_ms() -> float:
     return time.perf_counter() * 1000
 
 
+class Shelf:
+    """Values that cannot change, kept by key until all of them weigh more than `budget_bytes`; what was not used for longest goes first.
+
+    Safe between threads. A copy or a pickle of a shelf is an empty one.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, tuple[Mapping[Hashable, Any], int]] = OrderedDict()
+        self._numbers: dict[Hashable, int] = {}
+        self._next = 0
+        self._size_bytes = 0
+
+    def get(self, key: Hashable) -> Any:
+        """What was put there; None when it is not, or no longer."""
+        with self._lock:
+            number = self._numbers.get(key)
+            if number is None:
+                return None
+            self._kept.move_to_end(number)
+            return self._kept[number][0][key]
+
+    def put(self, values: Mapping[Hashable, Any], size_bytes: int) -> None:
+        """Keeps values that weigh about so much together; they are forgotten together, as they may share memory."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._kept[number] = (values, size_bytes)
+            self._numbers.update(dict.fromkeys(values, number))
+            self._size_bytes += size_bytes
+            while self._size_bytes > self.budget_bytes:
+                oldest, (gone, weight) = self._kept.popitem(last=False)
+                self._size_bytes -= weight
+                for name in gone:
+                    if self._numbers.get(name) == oldest:
+                        del self._numbers[name]
+
+    @property
+    def size_bytes(self) -> int:
+        """What everything kept weighs."""
+        return self._size_bytes
+
+    def __reduce__(self) -> tuple[type[Shelf], tuple[int]]:
+        return Shelf, (self.budget_bytes,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is not input: the time, waiting, fresh ids. Tests and simulations pass their own."""
+    """What is not input: the time, waiting, fresh ids, and what was decoded before. Tests and simulations pass their own."""
 
     now_ms: Callable[[], int] = now_ms
     wait: Callable[[float], None] = wait
     new_id: Callable[[], str] = new_id
+    decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
 
 
 REAL = World()

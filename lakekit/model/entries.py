@@ -95,6 +95,10 @@ class Entries:
         """The entries at those places, in that order."""
         return Entries(self.table.take(pa.array(indices, pa.int64())))
 
+    def slice(self, start: int, end: int) -> Entries:
+        """The entries from `start` to `end`, which is left out; nothing is copied."""
+        return self if end - start == len(self) else Entries(self.table.slice(start, end - start))
+
     def select(self, columns: Iterable[str]) -> Entries:
         """The same entries with only some columns; not for `file` or `fold`."""
         return Entries(self.table.select(list(columns)))

@@ -111,7 +111,8 @@ def _decode_avro(containers: list[Container]) -> Entries:
     record = record_of(schema)
     as_usual = record is schema and record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
     found = avro_columns.decode(containers, guess=_guess if as_usual else None)
-    return _table(found, record.part("_FILE"), _Where(containers))
+    file = record.part("_FILE")
+    return _table(found, None if file is None else file.value, _Where(containers))
 
 
 def _columnar(manifest: Manifest) -> Entries:

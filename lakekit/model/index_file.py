@@ -6,6 +6,10 @@ Source: FORMAT.md 4.4 and 8.2, `IndexFileMeta`, `IndexManifestEntry`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakekit.model.metadata_file import Extra
 
 HASH = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
@@ -54,8 +58,12 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry(IndexFile):
-    """An index file and the bucket it belongs to: one row of an index manifest. `partition` is a serialized row."""
+    """An index file and the bucket it belongs to: one row of an index manifest. `partition` is a serialized row.
+
+    `extra` are fields of newer writers, kept for the next index manifest.
+    """
 
     partition: bytes
     bucket: int
     kind: int = ADD
+    extra: tuple[Extra, ...] = ()

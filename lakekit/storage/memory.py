@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class MemoryStorage:
-    """A storage whose files are `files`: path to (content, number of the write that made it)."""
+    """A storage whose files are `files`: path to (content, number of the write that made it). Each is equal to itself only."""
 
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     trace: list[tuple[str, str]] = field(default_factory=list)

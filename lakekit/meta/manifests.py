@@ -1,0 +1,207 @@
+"""What a snapshot is made of: manifest lists, manifests, live files, index files.
+
+    snapshot ─ manifest_files ─▶ [ManifestFile] ─ read_entries ─▶ Entries ─ fold ─▶ live files
+
+    live(handle, snapshot)                                  every live file
+    live(handle, [m for m in listed if wanted(m)])          only of some manifests
+    live(handle, snapshot, keep_manifest=…, keep_entries=…)
+
+Metadata files never change, so what was decoded is kept by path (`world.decoded`) within a byte budget: a plan after one more commit reads the new lists and
+manifests only. Manifests that are not kept are read and decoded together, many at once. A file of another size than its list says is torn, and nothing of it
+is used. Sources: FORMAT.md 4, ENGINE.md 6.4, UX.md 8; `ManifestsReader`, `AbstractFileStoreScan`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from lakekit.errors import Corrupt
+from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
+from lakekit.model.entries import Entries
+from lakekit.model.entry_files import Manifest
+from lakekit.model.snapshot import Snapshot
+from lakekit.storage.local import LocalStorage
+from lakekit.storage.memory import MemoryStorage
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lakekit.meta.torn import Place
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.manifest import ManifestFile
+
+    Which = Literal["all", "base", "delta", "changelog"]
+    T = TypeVar("T")
+
+TOGETHER_BYTES = 32 << 20
+"""How many bytes of manifests are read before they are decoded."""
+_FACT_BYTES = 800
+"""About what one decoded `ManifestFile` or `IndexEntry` takes."""
+
+
+def no_entries() -> Entries:
+    """No entries: what a table without snapshots has."""
+    return columns_of.empty()
+
+
+def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> list[ManifestFile]:
+    """The manifests of a snapshot in order: of its base list, its delta list, both (`all`), or its changelog list (none where there is no such list).
+
+    Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
+    """
+    lists = {
+        "base": (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        "delta": (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        "changelog": (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    }
+    found: list[ManifestFile] = []
+    for one in ("base", "delta") if which == "all" else (which,):
+        name, size_bytes = lists[one]
+        if name is not None:
+            found += _kept(place, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
+    return found
+
+
+def index_entries(place: Place, snapshot: Snapshot) -> list[IndexEntry]:
+    """The index files of a snapshot: hash indexes and deletion vectors. Raises as `manifest_files` does."""
+    if snapshot.index_manifest is None:
+        return []
+    return list(_kept(place, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
+
+
+def live(
+    place: Place,
+    source: Snapshot | Sequence[ManifestFile],
+    *,
+    keep_manifest: Callable[[ManifestFile], bool] | None = None,
+    keep_entries: Callable[[Entries], NDArray[np.bool_]] | None = None,
+) -> Entries:
+    """The live files of a snapshot, or of some of its manifests (of base and delta list, in order): see `entries.fold`.
+
+    `keep_manifest` skips manifests unread, `keep_entries` gives a mask. Both may look only at what ADD and DELETE of a file share (partition, bucket, level,
+    name …): a DELETE that is skipped alone would leave its file alive.
+    """
+    files = manifest_files(place, source) if isinstance(source, Snapshot) else source
+    found = read_entries(place, files if keep_manifest is None else [file for file in files if keep_manifest(file)])
+    if keep_entries is not None:
+        found = found.filter(keep_entries(found))
+    return columns_of.fold([found])
+
+
+def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterable[str] | None = None) -> Entries:
+    """The entries of some manifests, one after the other, ADD and DELETE alike; `columns` names those wanted (all).
+
+    Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
+    """
+    shelf = place.world.decoded
+    pieces: dict[str, _Piece] = {}
+    missing: list[ManifestFile] = []
+    for file in {file.name: file for file in files}.values():
+        piece = shelf.get(_key(place, place.layout.manifest(file.name)))
+        if piece is None:
+            missing.append(file)
+        else:
+            pieces[file.name] = piece
+    for group in _together(missing):
+        pieces |= _decode(place, group)
+    found = _joined([pieces[file.name] for file in files])
+    return found if columns is None else found.select(columns)
+
+
+class _Piece(NamedTuple):
+    """The entries of one manifest: rows `start` to `end` of what was decoded together with it."""
+
+    whole: Entries
+    start: int
+    end: int
+
+
+def _decode(place: Place, files: list[ManifestFile]) -> dict[str, _Piece]:
+    """Reads and decodes manifests, and keeps them."""
+    blobs = _read_all(place, files)
+    whole, counts = entry_files.decode(blobs)
+    found: dict[str, _Piece] = {}
+    start = 0
+    for file, count in zip(files, counts, strict=True):
+        found[file.name] = _Piece(whole, start, start + count)
+        start += count
+    kept = {_key(place, place.layout.manifest(name)): piece for name, piece in found.items()}
+    place.world.decoded.put(kept, whole.table.nbytes + _FACT_BYTES * len(files))
+    return found
+
+
+def _together(files: list[ManifestFile]) -> list[list[ManifestFile]]:
+    """Manifests in groups that are read and decoded at once."""
+    groups: list[list[ManifestFile]] = []
+    left = 0
+    for file in files:
+        if file.size_bytes > left or not groups:
+            groups.append([])
+            left = TOGETHER_BYTES
+        groups[-1].append(file)
+        left -= file.size_bytes
+    return groups
+
+
+def _read_all(place: Place, files: list[ManifestFile]) -> list[Manifest]:
+    def read(file: ManifestFile) -> Manifest:
+        path = place.layout.manifest(file.name)
+        return Manifest(path, _read(place, file.name, path, file.size_bytes, "its manifest list"))
+
+    if isinstance(place.storage, (LocalStorage, MemoryStorage)):
+        return [read(file) for file in files]  # handing a file of some kilobytes to a thread costs more than reading it
+    return each(read, files)
+
+
+def _joined(pieces: list[_Piece]) -> Entries:
+    """The entries of all pieces; neighbours that were decoded together are not taken apart."""
+    runs: list[_Piece] = []
+    for piece in pieces:
+        last = runs[-1] if runs else None
+        if last is not None and last.whole is piece.whole and last.end == piece.start:
+            runs[-1] = _Piece(last.whole, last.start, piece.end)
+        else:
+            runs.append(piece)
+    return columns_of.concat([run.whole.slice(run.start, run.end) for run in runs])
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _kept(place: Place, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
+    """What a small metadata file lists, decoded once."""
+    path = place.layout.manifest(name)
+    key = _key(place, path)
+    found: list[T] | None = place.world.decoded.get(key)
+    if found is None:
+        found = decode(_read(place, name, path, size_bytes, owner), path=path)
+        place.world.decoded.put({key: found}, _FACT_BYTES * (len(found) + 1))
+    return found
+
+
+def _read(place: Place, name: str, path: str, size_bytes: int | None, owner: str) -> bytes:
+    """A metadata file that `owner` names, as large as it says."""
+    try:
+        data = place.storage.read(path)
+    except FileMissing:
+        raise FileMissing(
+            f"{owner} names {name}, which is not there. Was the snapshot expired by another writer? Open a newer one, or a tag", path=path
+        ) from None
+    if size_bytes is not None and len(data) != size_bytes:
+        raise Corrupt(
+            f"{name} is {_spaced(len(data))} bytes, {owner} says {_spaced(size_bytes)}. Nothing was read", path=path, offset=len(data), field="_FILE_SIZE"
+        )
+    return data
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _key(place: Place, path: str) -> Hashable:
+    return (place.storage, path)

@@ -1,0 +1,126 @@
+"""Index manifests: the complete list of live index files of a snapshot (FORMAT 4.4).
+
+    02 02 18 00…00 00 20 44454c45… 12 696e6465… 3e 02 | 02 02 02 20 646174612d… 02 2c 02 02 00 | 00 00
+    version 1, kind, partition, bucket, DELETION_VECTORS, index-a-0, size, rows | its ranges: data-a-0.parquet at 1, 22 bytes, 1 deleted | path, global index
+
+Source: FORMAT.md 4.4 and 4.7, `IndexManifestEntry`, `IndexManifestEntrySerializer`, `GlobalIndexMeta`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lakekit.codec import avro, avro_schema, avro_values
+from lakekit.model import metadata_file, record_schemas
+from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
+from lakekit.model.layout import checked_name
+from lakekit.model.manifest import extra_fields
+from lakekit.model.metadata_file import count, value, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+VERSION = 1
+_KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
+
+
+def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
+    """The index files that an index manifest lists, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
+    found = metadata_file.records(data, path)
+    metadata_file.check_version([value(row, "_VERSION", int, path) for row in found.rows], VERSION, "index manifest", path)
+    return [
+        IndexEntry(
+            kind=_kind(row, path),
+            partition=value(row, "_PARTITION", bytes, path),
+            bucket=value(row, "_BUCKET", int, path),
+            index_type=value(row, "_INDEX_TYPE", str, path),
+            file_name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
+            file_size_bytes=count(row, "_FILE_SIZE", path),
+            row_count=count(row, "_ROW_COUNT", path),
+            ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())),
+            external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
+            global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
+            extra=found.others(row, _KNOWN),
+        )
+        for row in found.rows
+    ]
+
+
+def _kind(row: dict[str, Any], path: str | None) -> int:
+    found: int = value(row, "_KIND", int, path)
+    if found not in {ADD, DELETE}:
+        raise wrong(f"_KIND is {found}", "_KIND", path)
+    return found
+
+
+def _range(row: object, path: str | None) -> DeletionRange:
+    if not isinstance(row, dict):
+        raise wrong("_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path)
+    return DeletionRange(
+        file_name=value(row, "f0", str, path),
+        offset=count(row, "f1", path),
+        length=count(row, "f2", path),
+        cardinality=value(row, "_CARDINALITY", int, path, default=None),
+    )
+
+
+def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex | None:
+    if row is None:
+        return None
+    extra = value(row, "_EXTRA_FIELD_IDS", list, path, default=None)
+    if extra is not None and not all(isinstance(number, int) for number in extra):
+        raise wrong("_EXTRA_FIELD_IDS holds something else than numbers", "_EXTRA_FIELD_IDS", path)
+    return GlobalIndex(
+        row_range_start=value(row, "_ROW_RANGE_START", int, path),
+        row_range_end=value(row, "_ROW_RANGE_END", int, path),
+        index_field_id=value(row, "_INDEX_FIELD_ID", int, path),
+        extra_field_ids=None if extra is None else tuple(extra),
+        index_meta=value(row, "_INDEX_META", bytes, path, default=None),
+        source_meta=value(row, "_SOURCE_META", bytes, path, default=None),
+    )
+
+
+def encode(entries: Sequence[IndexEntry], *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
+    """Index entries as one Avro file by the reference's schema; what engine 2.0 and newer ones add follows, where it is set."""
+    added = extra_fields(entry.extra for entry in entries)
+    source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
+    extra = tuple((name, json.loads(declared)) for name, declared in added.items())
+    text = record_schemas.text(record_schemas.index_entry(extra, source_meta=source_meta))
+    write = avro_values.writer(avro_schema.parse(text))
+
+    def encoded() -> Iterator[bytes]:
+        for entry in entries:
+            out = bytearray()
+            write(out, dict.fromkeys(added) | _record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]})
+            yield bytes(out)
+
+    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+
+
+def _record(entry: IndexEntry) -> dict[str, Any]:
+    """Ranges belong to deletion vectors: null for every other type, a list, maybe empty, for them."""
+    ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges]
+    covers = entry.global_index
+    return {
+        "_VERSION": VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": entry.index_type,
+        "_FILE_NAME": entry.file_name,
+        "_FILE_SIZE": entry.file_size_bytes,
+        "_ROW_COUNT": entry.row_count,
+        "_DELETIONS_VECTORS_RANGES": ranges if ranges or entry.index_type == DELETION_VECTORS else None,
+        "_EXTERNAL_PATH": entry.external_path,
+        "_GLOBAL_INDEX": None
+        if covers is None
+        else {
+            "_ROW_RANGE_START": covers.row_range_start,
+            "_ROW_RANGE_END": covers.row_range_end,
+            "_INDEX_FIELD_ID": covers.index_field_id,
+            "_EXTRA_FIELD_IDS": None if covers.extra_field_ids is None else list(covers.extra_field_ids),
+            "_INDEX_META": covers.index_meta,
+            "_SOURCE_META": covers.source_meta,
+        },
+    }
