@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow.compute as pc
 from polars.io.plugins import register_io_source
 
 from lakekit.files.read import scan_files
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.model.data_file import DataFile
     from lakekit.types import Field
 
 ROW = "_lakekit_row"
@@ -46,7 +45,8 @@ class Merge:
     """
 
     handle: Handle
-    entries: Entries
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
     rule: MergeRule
     in_order: bool
     bounds: tuple[pl.Expr, ...] = ()
@@ -57,8 +57,7 @@ class Merge:
     @property
     def retracts(self) -> bool:
         """Whether a file may hold rows that take something away."""
-        counts = pc.fill_null(self.entries.column("delete_row_count"), -1).to_numpy()
-        return bool((counts != 0).any())
+        return any(file.delete_row_count != 0 for file in self.files)
 
     @property
     def below(self) -> tuple[pl.Expr, ...]:
@@ -119,7 +118,7 @@ def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDAr
     """The mask over all rows of the files, from a mask over those whose keys were read."""
     if ROW not in keys.columns:
         return mask
-    whole = np.zeros(int(task.entries.numbers("row_count").sum()), bool)
+    whole = np.zeros(sum(file.row_count for file in task.files), bool)
     whole[keys[ROW].to_numpy()[mask]] = True
     return whole
 
@@ -136,4 +135,4 @@ def _age(task: Merge, *, kinds: bool) -> list[str]:
 
 def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
     fields = [task.handle.schema.field(name) for name in names]
-    return scan_files(task.handle, task.entries, fields=fields, system=system, deletions=task.deletions or None, row_index=row_index)
+    return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index)

@@ -40,7 +40,7 @@ def _values(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]
 
 
 @lru_cache(maxsize=4096)
-def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool) -> str:  # noqa: FBT001 - a key of the cache
+def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool) -> str:
     return partitions.path(names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy))
 
 

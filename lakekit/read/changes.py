@@ -1,9 +1,9 @@
 """What changed between two snapshots: `t.changes()` (ENGINE 6.3).
 
-    delta       the rows that APPEND snapshots added, as they were written, unmerged
-    changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
-    diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
-    auto        changelog where the table has a producer, else delta
+delta       the rows that APPEND snapshots added, as they were written, unmerged
+changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
+diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
+auto        changelog where the table has a producer, else delta
 """
 
 from __future__ import annotations

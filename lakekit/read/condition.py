@@ -36,7 +36,7 @@ class Condition:
     on_key: tuple[pl.Expr, ...] = ()
 
 
-class _NotUnderstood(Exception):  # noqa: N818 - never leaves this module
+class _NotUnderstood(Exception):
     pass
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.bucket import read as buckets
 from lakekit.files import deletions
+from lakekit.files.places import data_file_paths
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.model.row_kind import SHORT
@@ -17,6 +17,7 @@ from lakekit.model.row_kind import SHORT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from lakekit.read.plan import Plan
@@ -88,7 +89,8 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.uint64]], *, keeps_delete
     return [
         buckets.Merge(
             handle=plan.handle,
-            entries=plan.entries.take(bucket.files),
+            files=tuple((some := plan.entries.take(bucket.files)).files()),
+            paths=tuple(data_file_paths(plan.handle, some)),
             rule=plan.rule,
             in_order=bucket.in_order,
             on_key=plan.condition.on_key,
@@ -119,8 +121,14 @@ def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np
     return parts
 
 
-def _scan(plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]] | None = None) -> pl.LazyFrame:
-    return scan_files(plan.handle, plan.entries.take(rows), fields=fields, system=system, deletions=vectors or None, hits=plan.hits or None)
+def _scan(
+    plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]] | None = None
+) -> pl.LazyFrame:
+    some = plan.entries.take(rows)
+    number = None if plan.snapshot is None else plan.snapshot.id
+    return scan_files(
+        plan.handle, some.files(), data_file_paths(plan.handle, some), fields, system=system, deletions=vectors, row_masks=plan.hits, snapshot_id=number
+    )
 
 
 def _vectors(plan: Plan) -> Mapping[str, NDArray[np.uint64]]:

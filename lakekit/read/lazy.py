@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
-from polars.lazyframe.resolver import LazyFrameResolver, ResolvedLazyFrameProps
+from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLazyFrameProps
 
 from lakekit import world
 from lakekit.predicate import conjunction
@@ -19,7 +19,6 @@ from lakekit.read.condition import Condition, predicate_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from polars.lazyframe.resolver import FilterExpr
 
 _REMEMBERED = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""

@@ -20,8 +20,7 @@ from lakekit.codec import binary_row
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.meta import manifests
-from lakekit.model.entries import Entries, empty
-from lakekit.predicate import TRUE, columns, conjuncts, conjunction
+from lakekit.predicate import TRUE, columns, conjunction, conjuncts
 from lakekit.read import bounds, file_index, sections, select
 from lakekit.read.condition import Condition
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
@@ -86,7 +86,10 @@ class Plan:
 
 
 class Funnel:
-    """Entries on their way through the steps, and what each step dropped. `groups` follows the entries: which section of several runs each belongs to, or -1."""
+    """Entries on their way through the steps, and what each step dropped.
+
+    `groups` follows the entries: which section of several files each belongs to, or -1.
+    """
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -110,7 +113,7 @@ def plan_read(
     rule = rule_of(handle)
     snapshot = position.snapshot
     if snapshot is None:
-        return Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64), rule=rule)
+        return Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifests.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
     funnel = Funnel(manifests.live(handle, kept))
@@ -143,7 +146,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        merged=sections.buckets(funnel.entries, funnel.groups),
+        merged=sections.buckets(handle, funnel.entries, funnel.groups),
         rule=rule,
         condition=condition,
         hits=hits,
@@ -155,7 +158,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
 def plan_stored(handle: Handle, position: Position, condition: Condition) -> Plan:
     """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
-        return Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64))
+        return Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64))
     funnel = Funnel(live(handle, position.snapshot))
     return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
 
@@ -167,13 +170,13 @@ def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition:
 
 def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
     """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff)."""
-    sides = [empty() if p.snapshot is None else live(handle, p.snapshot) for p in (before, after)]
+    sides = [manifests.no_entries() if p.snapshot is None else live(handle, p.snapshot) for p in (before, after)]
     names = [side.column("file_name") for side in sides]
     plans = []
     for position, side, other in ((before, sides[0], names[1]), (after, sides[1], names[0])):
         funnel = Funnel(side.filter(~np.asarray(pc.is_in(side.column("file_name"), other))))
         if position.snapshot is None:
-            plans.append(Plan(handle=handle, snapshot=None, entries=empty(), raw=np.zeros(0, np.int64), rule=rule_of(handle)))
+            plans.append(Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64), rule=rule_of(handle)))
             continue
         funnel.step("not visible before compaction", _visible(handle, funnel.entries))
         on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
@@ -188,7 +191,7 @@ def rule_of(handle: Handle) -> MergeRule | None:
 
 def live(handle: Handle, snapshot: Snapshot) -> Entries:
     """Every live entry of a snapshot."""
-    return manifests.live(handle, manifests.manifest_files(handle, snapshot))
+    return manifests.live(handle, snapshot)
 
 
 def partitions_of(handle: Handle, position: Position) -> frozenset[bytes]:

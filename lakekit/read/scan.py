@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from lakekit.errors import SchemaChanged
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas, snapshots
@@ -16,6 +14,8 @@ from lakekit.types import Field, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+    import polars as pl
 
     from lakekit.meta.handle import Handle
     from lakekit.read.condition import Condition

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakekit.codec import hash_index
 from lakekit.codec.hashing import buckets, hash_columns
@@ -89,6 +88,8 @@ def keep_hashed(handle: Handle, keys: list[pa.Array], fields: Sequence[Field], i
         for index in indexes:
             inside = (code == at) & (bucket == index.bucket) if index.partition == partition else np.zeros(0, bool)
             if inside.any():
-                path = handle.layout.index(index.file_name, partition_path=partition_path(handle, partition), bucket=index.bucket, external_path=index.external_path)
+                path = handle.layout.index(
+                    index.file_name, partition_path=partition_path(handle, partition), bucket=index.bucket, external_path=index.external_path
+                )
                 mask[inside] = bool(np.isin(wanted, hash_index.decode(handle.storage.read(path), path=path)).any())
     return mask

@@ -150,9 +150,7 @@ def _compacted(handle: Handle) -> Snapshot | None:
         every = 1
     for number in sorted(snapshots.ids(handle), reverse=True):
         snapshot = snapshots.read(handle, number)
-        if snapshot.commit_kind == "COMPACT" and (
-            every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0
-        ):
+        if snapshot.commit_kind == "COMPACT" and (every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0):
             return snapshot
     return snapshots.latest(handle)
 

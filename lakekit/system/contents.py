@@ -11,7 +11,6 @@ from lakekit.codec import binary_row
 from lakekit.files import places
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests as manifest_files
-from lakekit.model.entries import empty
 from lakekit.system.metadata import frame
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _LISTS = ("base", "delta", "changelog")
 
 
 def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
-    """The manifests of a snapshot: those of its base, what its commit added (delta), its changelog. `partition_min` and `partition_max` bound the partitions."""
+    """The manifests of a snapshot: of its base, of what its commit added (delta), of its changelog; `partition_min` and `partition_max` bound partitions."""
     fields = handle.schema.partition_fields
     found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(handle, snapshot, which)] if snapshot is not None else []
     low = structs(fields, pa.array([m.partition_stats.min_values for _, m in found], pa.binary()))
@@ -120,7 +119,7 @@ def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
 
 def live(handle: Handle, snapshot: Snapshot | None) -> Entries:
     """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
-    return empty() if snapshot is None else manifest_files.live(handle, manifest_files.manifest_files(handle, snapshot))
+    return manifest_files.no_entries() if snapshot is None else manifest_files.live(handle, snapshot)
 
 
 def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:

@@ -29,6 +29,8 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     """
     _, root = storages.open(path, storage_options)
     given = Frozen({key: value for key, value in (options or {}).items() if value is not None})
-    found = Table(location=root, name=name_of(root), branch_name=branch, dynamic=given, storage_options=None if storage_options is None else Frozen(storage_options))
+    found = Table(
+        location=root, name=name_of(root), branch_name=branch, dynamic=given, storage_options=None if storage_options is None else Frozen(storage_options)
+    )
     found.handle()
     return found

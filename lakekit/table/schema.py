@@ -42,5 +42,7 @@ class Schema:
         return "\n".join([f"Schema {self.id}", *(f"  {field.name:<{width}}  {field.type}" for field in self.fields)])
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{f.id}</td><td>{escape(f.name)}</td><td>{escape(str(f.type))}</td><td>{escape(f.comment or '')}</td></tr>" for f in self.fields)
+        rows = "".join(
+            f"<tr><td>{f.id}</td><td>{escape(f.name)}</td><td>{escape(str(f.type))}</td><td>{escape(f.comment or '')}</td></tr>" for f in self.fields
+        )
         return f"<table><thead><tr><th>id</th><th>column</th><th>type</th><th>comment</th></tr></thead><tbody>{rows}</tbody></table>"

@@ -1,0 +1,1 @@
+"""Files of a table's buckets as rows: data files with today's columns (`read`, `evolve`), without deleted rows (`deletions`); where they lie (`places`)."""

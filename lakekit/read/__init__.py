@@ -1,0 +1,1 @@
+"""Snapshot → plan → LazyFrame. Planning looks at metadata only; rows are decoded when Polars runs the frame, never before."""

@@ -1,0 +1,56 @@
+"""A recorded read, asked of lakekit through its public names, and what is different."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import lakekit as lk
+from lakekit.errors import LakekitError
+from lakekit.testing.expectations import Case, Read, difference
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BETWEEN = "incremental-between"
+MODE = "incremental-between-scan-mode"
+
+
+def answer(case: Case, read: Read) -> str | None:
+    """None when lakekit answers a recorded read as the engine did, else what is different."""
+    try:
+        frame, kind_column = asked(case, read)
+    except LakekitError as refused:
+        return None if read.error is not None else f"{type(refused).__name__}: {refused}"
+    if read.error is not None:
+        return f"{frame.height} rows, where the engine refuses: {read.error}"
+    if kind_column is None:
+        read = replace(read, rows=tuple(("+I", values) for _, values in read.rows))
+    return difference(frame, read, kind_column=kind_column)
+
+
+def asked(case: Case, read: Read) -> tuple[pl.DataFrame, str | None]:
+    """The frame of a recorded read, and its column of row kinds."""
+    table = lk.open(case.path, branch=read.branch)
+    options: dict[str, Any] = dict(read.options)
+    if read.system is not None:
+        return table.system(read.system, options=options).collect(), None
+    if any(key.startswith("incremental-") for key in options):
+        return changes(table, options).collect(), "_row_kind"
+    return table.scan(options=options).collect(), None
+
+
+def changes(table: lk.Table, options: dict[str, Any]) -> pl.LazyFrame:
+    """The changes that `incremental-*` options mean."""
+    mode = options.pop(MODE, "auto")
+    ends: list[Any]
+    if (text := options.pop(BETWEEN, None)) is not None:
+        names = table.tags()["tag"].to_list()
+        ends = text.split(",")
+        if all(end in names for end in ends):
+            mode = "diff"
+        ends = [end if end in names else int(end) for end in ends]
+    else:
+        ends = [datetime.fromtimestamp(int(end) / 1000, UTC) for end in options.pop(f"{BETWEEN}-timestamp").split(",")]
+    return table.changes(ends[0], ends[1], mode=mode, options=options)
