@@ -250,7 +250,7 @@ class TableOptions:
     )
     overwrite_upgrade: bool = flag("overwrite-upgrade", True, "Place overwritten files on the max level.")
     page_size_bytes: int = size("page-size", "64 kb", "Memory page size.")
-    parquet_enable_dictionary: int | None = integer("parquet.enable.dictionary", None, "Dictionary encoding switch.")
+    parquet_enable_dictionary: str | None = text("parquet.enable.dictionary", None, "Whether Parquet keeps dictionaries, as its writer reads it.")
     partial_update_remove_record_on_delete: bool = flag("partial-update.remove-record-on-delete", False, "partial-update: -D deletes the row.", fixed=True)
     partial_update_remove_record_on_sequence_group: tuple[str, ...] = names(
         "partial-update.remove-record-on-sequence-group", "Sequence columns whose -D deletes the row.", fixed=True
@@ -390,6 +390,7 @@ class TableOptions:
     manifest_format: str = text("manifest.format", "avro", "Format of manifests; readers go by the file itself.")
     lookup_cache_rows: int = long("lookup.cache-rows", 10000, "Rows a lookup join keeps.")
     lakekit_timestamp_unit: str = choice("lakekit.timestamp-unit", "ns", "How TIMESTAMP(7) to TIMESTAMP(9) are read.", "ns us")
+    lakekit_java_time_zone: str = text("lakekit.java-time-zone", "UTC", "Zone of the Java processes that wrote ORC timestamps and cast them.")
     lakekit_merge_memory_bytes: int = size("lakekit.merge-memory", "256 mb", "Memory of one merge before it is cut into key ranges.")
 
     @staticmethod
