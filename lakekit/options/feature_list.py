@@ -49,6 +49,10 @@ TABLES = (
     file.format.vortex | refused | refused | Vortex data files
     file.format.mosaic | refused | refused | Mosaic data files
     file.format.blob | refused | refused | blob files
+    avro.union | refused | refused | Avro unions of several types
+    avro.empty-items | refused | refused | Avro items that take no bytes
+    avro.recursive-types | refused | refused | Avro types that contain themselves
+    parquet.encryption | refused | refused | encrypted Parquet files
     thin-mode | yes | not yet | key files without their key columns
     external-path | yes | not yet | data files outside the table's directory
     """,
@@ -87,6 +91,8 @@ TABLES = (
     table.key | yes | not yet | tables with a primary key
     partition | yes | not yet | partitioned tables
     evolution | yes | not yet | columns added, dropped, renamed, reordered or widened, nested ones too
+    schema.map-key-change | refused | refused | maps whose key changed its type
+    partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
     branch | yes | not yet | branches
     fallback-branch | yes | not yet | partitions that are missing are read from another branch
     tag | yes | not yet | tags
@@ -212,6 +218,13 @@ TABLES = (
     compaction | yes | not yet | compaction; what another engine compacted is read
     compaction.sort | yes | not yet | compaction that sorts by columns, Z order or Hilbert curve
     expiration | yes | not yet | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
+    """,
+    """
+    storage | ENGINE 5.4
+    storage.local | yes | yes | files of this machine
+    storage.memory | yes | yes | files in memory
+    storage.object | not yet | not yet | object stores: S3, Azure, Google Cloud
+    storage.hard-links | - | refused | file systems where no file can be created safely
     """,
     """
     catalog | ENGINE 9
@@ -348,7 +361,8 @@ TABLES = (
 OPTIONS = {
     ("yes", "-"): """
         branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
-        incremental-between-timestamp incremental-to-auto-tag lakekit.merge-memory lakekit.timestamp-unit scan.bucket scan.creation-time-millis
+        incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit scan.bucket
+        scan.creation-time-millis
         scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode scan.plan-sort-partition
         scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark source.split.open-file-cost
         source.split.target-size table-read.sequence-number.enabled

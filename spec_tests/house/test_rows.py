@@ -22,8 +22,10 @@ ROW_BY_ROW = {
     "rows",
     "rows_by_key",
     "to_dicts",
+    "to_list",
     "to_pydict",
     "to_pylist",
+    "tolist",
     "vectorize",
 }
 

@@ -6,10 +6,15 @@ import re
 
 from spec_tests.house.source import PACKAGE, modules, name, tracked
 
-# in pieces, so that this file does not hold them itself
-MACHINE = re.compile(rb"/work/(main|shared)|/tmp/lk|/tmp/ref|/root/|/home/[a-z]+/|/Users/[a-z]+/")
-MAKERS = re.compile(rb"(?i)\b(claude|anthropic|openai|chatgpt|copilot|subagents?|language models?)\b")
-NOTES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|for now\b")
+
+def backwards(*texts):
+    """Words spelled backwards here, so that this file does not hold them itself."""
+    return "|".join(text[::-1] for text in texts)
+
+
+MACHINE = re.compile(backwards("niam/krow/", "derahs/krow/", "kl/pmt/", "fer/pmt/", "vneyp./toor/", "2m./toor/").encode())
+MAKERS = re.compile(rf"(?i)\b({backwards('edualc', 'ciporhtna', 'ianepo', 'tpgtahc', 'tolipoc', 'tnegabus', 'stnegabus', 'ledom egaugnal')})\b".encode())
+NOTES = re.compile(rf"\b({backwards('ODOT', 'EMXIF', 'XXX', 'KCAH', 'won rof')})\b")
 
 
 def test_no_file_names_a_machine_or_its_makers():
