@@ -228,9 +228,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     last = snapshots.row(-1, named=True)
     facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {words.cell(last['time'])}"))
     files = table.files(at=at)
-    facts.append(
-        ("files", f"{words.plural(files.height, 'file')}, {words.size(files['file_size_bytes'].sum())}, {words.count(files['row_count'].sum())} stored rows")
-    )
+    facts.append(("files" if at is None else f"files at {at}", totals(files)))
     if table.primary_keys:
         for (level,), part in sorted(files.group_by("level")):
             facts.append((f"level {level}", totals(part)))
@@ -275,8 +273,7 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
             for row in part.sort("max_sequence_number", descending=True).iter_rows(named=True)
         ]
         named = f"{words.cell(partition)} · " if table.partition_keys else ""
-        total = words.size(part["size_bytes"].sum())
-        out.lines(text.levels(f"{named}bucket {bucket} · {words.plural(part.height, 'file')} · {total}", boxes, width=out.width))
+        out.lines(text.levels(f"{named}bucket {bucket} · {totals(part)}", boxes, width=out.width))
     if len(groups) > limit:
         out.lines(f"… {words.plural(len(groups) - limit, 'more bucket')}")
 
