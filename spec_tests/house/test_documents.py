@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import unicodedata
 
 import pytest
 
-from spec_tests.house.source import ROOT, name, tracked
+from spec_tests.house.source import PACKAGE, ROOT, name, tracked
 
 DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -46,3 +47,26 @@ def test_readme_shows_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "\npython3 -m venv .venv && . .venv/bin/activate && pip install . && lakekit demo\n" in text
     assert "\nspec_tests/run\n" in text
+
+
+def exists(dotted):
+    """Whether a name below the package exists: a module, or something in one."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(["lakekit", *parts[:cut]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
+
+
+def test_architecture_names_what_exists():
+    text = re.sub(r"```.*?```", "", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    said = {name for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)(?:\(\))?`", text) if name.split(".")[0] in rooms}
+    said |= {name.replace("/", ".") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", text) if name.split("/")[0] in rooms}
+    assert said
+    assert sorted(name for name in said if not exists(name)) == []
