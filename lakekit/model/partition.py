@@ -91,7 +91,7 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case "DOUBLE":
             return java_double(value)
         case "DECIMAL":
-            return format(value, "f")
+            return format(value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE), "f")
         case "DATE":
             return str(value) if legacy else iso_date(value)
         case "TIME":

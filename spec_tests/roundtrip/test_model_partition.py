@@ -27,7 +27,8 @@ INSTANTS = st.builds(Instant, st.integers(-(10**15), 10**15), st.integers(0, 999
 
 
 def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    return st.integers(-(10**precision) + 1, 10**precision - 1).map(lambda unscaled: Decimal(unscaled).scaleb(-scale))
+    unscaled = st.integers(-(10**precision) + 1, 10**precision - 1)
+    return unscaled.map(lambda number: Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)))
 
 
 def cut(value: Instant, digits: int) -> Instant:
