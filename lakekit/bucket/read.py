@@ -124,8 +124,8 @@ def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDAr
 
 
 def _age(task: Merge, *, kinds: bool) -> list[str]:
-    """The system columns that say which version is newer: none but what the files leave open."""
-    found = [] if task.in_order else [SEQUENCE]
+    """The system columns that say which version is newer: none but what the order of the files leaves open."""
+    found = [] if task.in_order and not task.rule.sequence_fields else [SEQUENCE]
     if kinds:
         found.append(KIND)
     if task.rule.lookup:

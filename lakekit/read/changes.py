@@ -9,12 +9,12 @@ auto        changelog where the table has a producer, else delta
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.errors import InvalidOption, SchemaMismatch, SnapshotNotFound
+from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
@@ -108,12 +108,11 @@ class Changes:
         return (concat(parts) if parts else empty()), newest
 
     def _diff(self, condition: Condition) -> pl.LazyFrame:
-        """Both states, of the files that only one of them has, and what differs."""
-        if not self.handle.schema.primary_keys:
-            msg = f"{self.handle.name} has no primary key: two states of it differ by whole files only; use mode='delta'"
-            raise SchemaMismatch(msg)
+        """Both states, of the files that only one of them has, and what differs; append tables, having no keys, tell the rows of the newer files."""
         before, after = (travel.locate(self.handle, end) if end != 0 else travel.Position(snapshot=None) for end in (self.since, self._until()))
         old, new = plan.plan_difference(self.handle, before, after, condition)
+        if not self.handle.schema.primary_keys:
+            return frames.kinds_first(frames.merged([new], self.fields, kinds=True), self.kind_column, self.fields)
         return frames.difference(old, new, self.fields, self.kind_column)
 
     def _until(self) -> int | str | datetime:
@@ -147,3 +146,35 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
     found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
     found.version()
     return found
+
+
+def between(handle: Handle, *, kind_column: str) -> Changes:
+    """The changes that the options `incremental-between`, `incremental-between-timestamp` and `incremental-between-scan-mode` mean.
+
+    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise.
+    """
+    options = handle.options
+    mode = options.incremental_between_scan_mode
+    text = options.incremental_between
+    if text is None:
+        ends = _pair("incremental-between-timestamp", options.incremental_between_timestamp or "")
+        times = [_moment(end) for end in ends]
+        return changes(handle, times[0], times[1], mode=mode, kind_column=kind_column)
+    ends = _pair("incremental-between", text)
+    found = [tags.find(handle, end) for end in ends]
+    if all(tag is not None for tag in found) and not options.incremental_between_tag_to_snapshot:
+        mode = "diff"
+    return changes(handle, ends[0], ends[1], mode=mode, kind_column=kind_column)
+
+
+def _pair(key: str, text: str) -> list[str]:
+    ends = [end.strip() for end in text.split(",")]
+    if len(ends) != 2 or not all(ends):
+        msg = f"{key} is two ends with a comma between them, not {text!r}"
+        raise InvalidOption(msg, key=key, value=text)
+    return ends
+
+
+def _moment(text: str) -> datetime | str:
+    """A time given in milliseconds, or as a date and time."""
+    return datetime.fromtimestamp(int(text) / 1000, UTC) if text.lstrip("-").isdecimal() else text

@@ -70,7 +70,8 @@ def difference(before: Plan, after: Plan, fields: Sequence[Field], kind_column: 
     both = old.with_columns(pl.lit(True).alias("_before")).rename({name: f"_before_{name}" for name in (*values, KIND)})
     joined = new.with_columns(pl.lit(True).alias("_after")).join(both, on=key, how="full", nulls_equal=True, coalesce=True)
     there, was = pl.col("_after").is_not_null(), pl.col("_before").is_not_null()
-    different = pl.any_horizontal(pl.lit(False), *(pl.col(name).ne_missing(pl.col(f"_before_{name}")) for name in (*values, KIND)))
+    gone = (pl.col(KIND).cast(pl.UInt8) & 1).ne_missing(pl.col(f"_before_{KIND}").cast(pl.UInt8) & 1)
+    different = pl.any_horizontal(gone, *(pl.col(name).ne_missing(pl.col(f"_before_{name}")) for name in values))
     kept = joined.filter((there & ~was) | (there & different) | ~there)
     rows = [pl.when(there).then(pl.col(name)).otherwise(pl.col(f"_before_{name}")).alias(name) for name in values]
     kind = pl.when(there).then(pl.col(KIND)).otherwise(pl.lit(3, pl.Int8)).alias(KIND)

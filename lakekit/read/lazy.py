@@ -52,7 +52,7 @@ class _Scan(LazyFrameResolver):
         self.source = source
         self.plans: dict[tuple[str, tuple[str | bytes | None, ...], int | None], pl.LazyFrame] = {}
 
-    def schema(self) -> dict[str, pl.DataType]:  # type: ignore[override]
+    def schema(self) -> dict[str, pl.DataType]:
         return dict(self.source.schema())
 
     def resolve_lazyframe(
@@ -91,7 +91,7 @@ class _Questions(LazyFrameResolver):
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.columns, self.filters = dict(schema), list[FilterExpr]()
 
-    def schema(self) -> dict[str, pl.DataType]:  # type: ignore[override]
+    def schema(self) -> dict[str, pl.DataType]:
         return self.columns
 
     def resolve_lazyframe(self, **question: object) -> pl.LazyFrame:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+    from pyroaring import BitMap
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
     from lakekit.predicate import Predicate
-    from lakekit.read.file_index import Hit
     from lakekit.read.sections import Bucket
     from lakekit.read.travel import Position
 
@@ -72,7 +72,7 @@ class Plan:
     merged: tuple[Bucket, ...] = ()
     rule: MergeRule | None = None
     condition: Condition = ANYWHERE
-    hits: Mapping[str, Hit] = field(default_factory=dict)
+    hits: Mapping[str, BitMap] = field(default_factory=dict)
     vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
@@ -107,9 +107,18 @@ class Funnel:
 
 
 def plan_read(
-    handle: Handle, position: Position, condition: Condition = ANYWHERE, *, limit: int | None = None, without: frozenset[bytes] = frozenset()
+    handle: Handle,
+    position: Position,
+    condition: Condition = ANYWHERE,
+    *,
+    limit: int | None = None,
+    without: frozenset[bytes] = frozenset(),
+    level: int | None = None,
 ) -> Plan:
-    """The plan of a batch read of a position, `without` some partitions. Reads metadata only. Raises `Unsupported` for a table that cannot be read."""
+    """The plan of a batch read of a position, `without` some partitions, or of one `level` only.
+
+    Reads metadata only. Raises `Unsupported` for a table that cannot be read.
+    """
     rule = rule_of(handle)
     snapshot = position.snapshot
     if snapshot is None:
@@ -121,6 +130,8 @@ def plan_read(
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+    if level is not None:
+        funnel.step(f"level {level}", funnel.entries.numbers("level") == level)
     if without:
         funnel.step("partitions of the branch itself", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
@@ -164,8 +175,10 @@ def plan_stored(handle: Handle, position: Position, condition: Condition) -> Pla
 
 
 def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition: Condition) -> Plan:
-    """Files that commits added, as they lie."""
-    return _unmerged(handle, snapshot, Funnel(entries), rule_of(handle), condition)
+    """Files that commits added, as they lie; what batch reads hide stays hidden (case first_row_lookup)."""
+    funnel = Funnel(entries)
+    funnel.step("not visible before compaction", _visible(handle, entries))
+    return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
 
 
 def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
@@ -294,7 +307,7 @@ def _prune_keys(handle: Handle, funnel: Funnel, rule: MergeRule, condition: Cond
         funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
 
 
-def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Mapping[str, Hit]:
+def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Mapping[str, BitMap]:
     """By value statistics and file indexes, where no other version of a key could come back; what the indexes leave of files that stay."""
     if condition.predicate == TRUE or not len(funnel.entries):
         return {}

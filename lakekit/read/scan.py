@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from lakekit.errors import SchemaChanged
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas, snapshots
@@ -14,8 +16,6 @@ from lakekit.types import Field, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-
-    import polars as pl
 
     from lakekit.meta.handle import Handle
     from lakekit.read.condition import Condition
@@ -33,12 +33,18 @@ RAW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes."""
+    """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes.
+
+    `kind_column` puts the kind of each row before them; `keeps_deletes` keeps standing deletes; `level` reads the files of that level only.
+    """
 
     handle: Handle
     fields: tuple[Field, ...]
     at: int | str | datetime | None = None
     raw: bool = False
+    kind_column: str | None = None
+    keeps_deletes: bool = False
+    level: int | None = None
 
     @property
     def partition_keys(self) -> Sequence[str]:
@@ -53,7 +59,8 @@ class Scan:
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame."""
         unit = self.handle.options.lakekit_timestamp_unit
-        return polars_schema((*self.fields, *RAW) if self.raw else self.fields, timestamp_unit=unit)
+        kind = {} if self.kind_column is None else {self.kind_column: pl.String()}
+        return {**kind, **polars_schema((*self.fields, *RAW) if self.raw else self.fields, timestamp_unit=unit)}
 
     def version(self) -> str:
         """Snapshot and schema that a read would see now."""
@@ -69,22 +76,26 @@ class Scan:
         handle = self._now(position)
         if self.raw:
             return frames.stored(plan.plan_stored(handle, position, condition), self.fields)
-        return frames.merged(self._plans(handle, position, condition, limit), self.fields)
+        plans = self._plans(handle, position, condition, limit)
+        if self.kind_column is None:
+            return frames.merged(plans, self.fields)
+        found = frames.merged(plans, self.fields, kinds=True, keeps_deletes=self.keeps_deletes)
+        return frames.kinds_first(found, self.kind_column, self.fields)
 
     def plan(self, condition: Condition) -> Plan:
         """The plan of a condition, for `explain`."""
         position = travel.locate(self.handle, self.at)
-        return plan.plan_read(self._now(position), position, condition)
+        return plan.plan_read(self._now(position), position, condition, level=self.level)
 
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks."""
-        own = plan.plan_read(handle, position, condition, limit=limit)
+        own = plan.plan_read(handle, position, condition, limit=limit, level=self.level)
         if handle.fallback_branch is None:
             return [own]
         other = handle.on_branch(handle.fallback_branch)
         there = _same_time(other, position)
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
-        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position))]
+        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position), level=self.level)]
 
     def _now(self, position: Position) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""

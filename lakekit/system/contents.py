@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WALL = pl.Datetime("ms")
 _RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
-_LISTS = ("base", "delta", "changelog")
+_LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
 
 def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:

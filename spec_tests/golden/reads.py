@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 import lakekit as lk
 from lakekit.errors import LakekitError
 from lakekit.testing.expectations import Case, Read, difference
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BETWEEN = "incremental-between"
 MODE = "incremental-between-scan-mode"
@@ -37,8 +36,8 @@ def asked(case: Case, read: Read) -> tuple[pl.DataFrame, str | None]:
     if read.system is not None:
         return table.system(read.system, options=options).collect(), None
     if any(key.startswith("incremental-") for key in options):
-        return changes(table, options).collect(), "_row_kind"
-    return table.scan(options=options).collect(), None
+        return changes(table, options).select("_row_kind", *(read.columns or [pl.all()])).collect(), "_row_kind"
+    return table.scan(options=options).select(read.columns or [pl.all()]).collect(), None
 
 
 def changes(table: lk.Table, options: dict[str, Any]) -> pl.LazyFrame:
@@ -48,9 +47,11 @@ def changes(table: lk.Table, options: dict[str, Any]) -> pl.LazyFrame:
     if (text := options.pop(BETWEEN, None)) is not None:
         names = table.tags()["tag"].to_list()
         ends = text.split(",")
-        if all(end in names for end in ends):
+        if all(end in names for end in ends) and options.pop("incremental-between-tag-to-snapshot", "false") != "true":
             mode = "diff"
         ends = [end if end in names else int(end) for end in ends]
     else:
         ends = [datetime.fromtimestamp(int(end) / 1000, UTC) for end in options.pop(f"{BETWEEN}-timestamp").split(",")]
-    return table.changes(ends[0], ends[1], mode=mode, options=options)
+    found = table.changes(ends[0], ends[1], mode=mode, options=options)
+    # a batch read of a difference leaves out keys that are gone
+    return found.filter(pl.col("_row_kind").is_in(["+I", "+U"])) if mode == "diff" else found

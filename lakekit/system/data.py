@@ -1,0 +1,46 @@
+"""System tables that show a table's rows: audit_log, binlog, ro (ENGINE 10.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakekit.read import changes, lazy, scan
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakekit.meta.handle import Handle
+
+KIND = "rowkind"
+BETWEEN = ("incremental-between", "incremental-between-timestamp")
+
+
+def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """Every row with its kind first, deletes that still stand included; with `incremental-between`, the changes of that range."""
+    if any(handle.all_options.get(key) for key in BETWEEN):
+        return lazy.lazy(changes.between(handle, kind_column=KIND))
+    return lazy.lazy(replace(scan.scan(handle, at), kind_column=KIND, keeps_deletes=True))
+
+
+def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """The audit log with every column as a list: `[value]`. Only streams pack an update as `[before, after]`."""
+    found = audit_log(handle, at)
+    columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name != KIND]
+    return found.select(KIND, *(pl.col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns))
+
+
+def _wrapped(column: pl.Series) -> pl.Series:
+    """Each value as a list of itself."""
+    values = column.rechunk().to_arrow()
+    return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(np.arange(len(values) + 1)), values), dtype=pl.List(column.dtype))
+
+
+def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
+    found = scan.scan(handle, at)
+    return lazy.lazy(replace(found, level=handle.options.level_count - 1) if handle.schema.primary_keys else found)
