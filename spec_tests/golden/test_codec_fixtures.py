@@ -90,16 +90,17 @@ def test_rows(path: Path) -> None:
             assert (arity, binary_row.with_arity(row, arity)) == (len(types), data[vector["offset"] : vector["offset"] + vector["length"]])
         kind = ("+I", "-U", "+U", "-D").index(vector.get("kind", "+I"))
         assert repr(binary_row.decode(row, types)) == repr(values)
-        assert binary_value.encode_row(values, types, kind) == row
+        canonical = binary_value.encode_row(values, types, kind) == row
+        assert canonical or said["origin"] == "hand"  # by hand: text outside its slot, nulls of old engines
         assert vector.get("hash") in (None, hashing.hash_bytes(row))
-        check_columns(row, types, values, kind)
+        check_columns(row, types, values, canonical=canonical and kind == 0)
 
 
-def check_columns(row: bytes, types: list[DataType], values: tuple[Any, ...], kind: int) -> None:
+def check_columns(row: bytes, types: list[DataType], values: tuple[Any, ...], *, canonical: bool) -> None:
     columns = [internal.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
-    if types and kind == 0:
+    if types and canonical:
         assert binary_row.encode_columns(columns, types).take([0, 2]).to_pylist() == [row, row]
     decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
     assert repr([internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)]) == repr([[None, value] for value in values])

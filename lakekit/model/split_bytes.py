@@ -1,0 +1,102 @@
+"""Splits as bytes: what the engines of a cluster hand to each other, never stored in a table.
+
+    dec3d2302c19ec66 | i32 version       from version 2 on (engine 0.9); version 1 begins with the snapshot
+    i64 snapshot | i32 4 + size | i32 arity | partition row | i32 bucket | J-UTF path of the bucket
+    u8 has total buckets | [i32]         from version 6 on
+    i32 0 | u8 0                         files before the change, of engines that had them
+    i32 count | files                    as `model.message_rows` draws them
+    u8 has deletions | [i32 count | count × (u8 has | [J-UTF path | i64 offset | i64 length | i64 cardinality, -1: unknown])]
+    u8 streaming | u8 raw
+
+Big endian; no cardinality before version 4. Engine 1.4 writes version 8. Sources: FORMAT.md 12; `DataSplit`, `DeletionFile`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.codec.cursor import Cursor, jutf
+from lakekit.errors import Unsupported
+from lakekit.model.message_rows import Shape, read_file, read_list, read_partition, write_file, write_list, write_partition
+from lakekit.model.split import DeletionFile, Split
+from lakekit.options.frozen import Frozen
+
+if TYPE_CHECKING:
+    from lakekit.model.data_file import DataFile
+
+MAGIC = -2394839472490812314
+VERSION = 8
+_SHAPES = {1: Shape(15), 2: Shape(16), 3: Shape(17), 4: Shape(17), 5: Shape(18), 6: Shape(18), 7: Shape(19), 8: Shape(20)}
+
+
+def encode(split: Split) -> bytes:
+    """The bytes of a split, version 8."""
+    total = b"\0" if split.total_buckets is None else b"\1" + _i32(split.total_buckets)
+    out = [_i64(MAGIC), _i32(VERSION), _i64(split.snapshot_id), write_partition(split.partition), _i32(split.bucket), jutf(split.bucket_path), total]
+    out += [_i32(0), b"\0", write_list(split.files, write_file)]
+    if split.deletions:
+        out += [b"\1", write_list([split.deletions.get(file.name) for file in split.files], _write_deletion)]
+    else:
+        out.append(b"\0")
+    return b"".join([*out, bytes([split.streaming, split.raw])])
+
+
+def _i32(number: int) -> bytes:
+    return number.to_bytes(4, "big", signed=True)
+
+
+def _i64(number: int) -> bytes:
+    return number.to_bytes(8, "big", signed=True)
+
+
+def _write_deletion(deletion: DeletionFile | None) -> bytes:
+    if deletion is None:
+        return b"\0"
+    count = -1 if deletion.cardinality is None else deletion.cardinality
+    return b"".join([b"\1", jutf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
+
+
+def decode(data: bytes, *, path: str | None = None) -> Split:
+    """The split of some bytes, of versions 1 to 8. Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits."""
+    cursor = Cursor(data, path=path)
+    first = cursor.i64be("magic or snapshot")
+    version = cursor.i32be("version") if first == MAGIC else 1
+    shape = _SHAPES.get(version)
+    if shape is None or (version == 1 and first == MAGIC):
+        msg = f"a split of version {version}: lakekit reads versions 1 to {VERSION}"
+        raise Unsupported(msg, feature="file.split", path=path)
+    snapshot = first if version == 1 else cursor.i64be("snapshot")
+    partition, bucket, bucket_path = read_partition(cursor), cursor.i32be("bucket"), cursor.jutf("bucket path")
+    total = cursor.i32be("total buckets") if version >= 6 and cursor.flag("has total buckets") else None
+    if cursor.i32be("files before") or cursor.flag("has deletions before"):
+        msg = "a split that holds the files before a change and those after it: engines stopped writing them with 1.4"
+        raise Unsupported(msg, feature="file.split", path=path)
+    files = read_list(cursor, read_file, shape)
+    deletions = _read_deletions(cursor, files, version) if cursor.flag("has deletions") else {}
+    streaming, raw = cursor.flag("streaming"), cursor.flag("raw")
+    cursor.finish("split")
+    return Split(
+        snapshot_id=snapshot,
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total,
+        bucket_path=bucket_path,
+        files=files,
+        deletions=Frozen(deletions),
+        raw=raw,
+        streaming=streaming,
+    )
+
+
+def _read_deletions(cursor: Cursor, files: tuple[DataFile, ...], version: int) -> dict[str, DeletionFile]:
+    at = cursor.tell
+    count = cursor.count("deletions", each=1)
+    if count != len(files):
+        raise cursor.wrong(f"{count} deletion vectors for {len(files)} files", "deletions", at=at)
+    found = {}
+    for file in files:
+        if cursor.flag("has deletion"):
+            where, offset, length = cursor.jutf("path"), cursor.i64be("offset"), cursor.i64be("length")
+            cardinality = cursor.i64be("cardinality") if version >= 4 else -1
+            found[file.name] = DeletionFile(path=where, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality)
+    return found
