@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 """Where nobody says how wide the terminal is."""
 _GAP = "  "
+_READABLE = 24
+"""Values are cut to this many columns before a column is left out: a time of day still stands in it whole."""
 
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
@@ -58,7 +60,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
 def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
     """Widths that fit: the widest columns give way first, down to their heads; then columns at the end are left out."""
     wide = list(wide)
-    floors = [min(asked, max(head, 8)) for asked, head in zip(wide, heads, strict=True)]
+    floors = [min(asked, max(head, _READABLE)) for asked, head in zip(wide, heads, strict=True)]
     while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
         spare = sorted((at for at, asked in enumerate(wide) if asked > floors[at]), key=lambda at: wide[at], reverse=True)
         if spare:

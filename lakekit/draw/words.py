@@ -36,7 +36,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
+        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds").replace("+00:00", "Z")
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float):

@@ -54,6 +54,7 @@ def test_values_as_they_are_written():
     assert words.plural(1, "file") == "1 file"
     assert words.plural(0, "branch", "branches") == "0 branches"
     assert words.cell(datetime.fromisoformat("2024-03-31T09:12")) == "2024-03-31 09:12:00"
+    assert words.cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
     assert words.cell({"a": [1, None]}) == "{a=[1, –]}"
     assert words.cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
     assert words.cut("日本語", 5) == "日本…"
