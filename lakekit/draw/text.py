@@ -28,8 +28,9 @@ _READABLE = 24
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
     """A title and named facts below it, one line each."""
-    names = max((columns_wide(name) for name, _ in facts), default=0)
-    lines = [printable(title), *(f"  {pad(name, names)}  {cell(value)}" for name, value in facts)]
+    told = [(printable(name), cell(value)) for name, value in facts]
+    names = max((columns_wide(name) for name, _ in told), default=0)
+    lines = [printable(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
     return "\n".join(cut(line, width) for line in lines)
 
 
@@ -76,11 +77,12 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
     """What a scan need not read: one line a step, (what, before, after, why)."""
-    names = max((columns_wide(what) for what, *_ in steps), default=0)
+    names = max((columns_wide(printable(what)) for what, *_ in steps), default=0)
     before = max((len(count(step[1])) for step in steps), default=0)
     after = max((len(count(step[2])) for step in steps), default=0)
     last, lines = "", [printable(title)]
-    for what, were, are, why in steps:
+    for step, were, are, why in steps:
+        what = printable(step)
         lines.append(f"  {pad('' if what == last else what, names)}  {count(were):>{before}} → {count(are):>{after}}   {cell(why)}".rstrip())
         last = what
     return "\n".join(cut(line, width) for line in lines)
