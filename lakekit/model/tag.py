@@ -41,17 +41,19 @@ class Tag:
     snapshot: Snapshot
     create_time: Instant | None = None
     time_retained_ns: int | None = None
+    nulls: tuple[str, ...] = json_facts.nulls_member()
 
     @staticmethod
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
         """The tag that a file holds; raises `Corrupt` or `Unsupported`."""
         members = json_facts.loads(data, path)
+        nulls = tuple(member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None)
         try:
             created = _take(members, CREATE_TIME, _time)
             retained = _take(members, TIME_RETAINED, _duration_ns)
         except Corrupt as damaged:
             raise (damaged.at(path) if path else damaged) from None
-        return Tag(name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained)
+        return Tag(name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained, nulls=nulls)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
@@ -60,7 +62,7 @@ class Tag:
             members[CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
             members[TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
-        return json_facts.dumps(members)
+        return json_facts.dumps(members | {name: None for name in self.nulls if name not in members})
 
 
 def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:

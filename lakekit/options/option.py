@@ -11,18 +11,20 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+T = TypeVar("T")
+
 INFINITE = 2**63 - 1
 _INT = 2**31
-_SIZE = re.compile(r"\s*(\d{1,19})\s*([A-Za-z]*)\s*")
-_DURATION = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*")
-_ISO = re.compile(r"(?i)([+-]?)P(?:([+-]?\d{1,9})D)?(?:T(?:([+-]?\d{1,9})H)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9}(?:\.\d{1,9})?)S)?)?")
+_SIZE = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-z]*)\s*")
+_DURATION = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-zµ]*)\s*")
+_ISO = re.compile(r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?")
 _SIZES = {
     word: 1 << shift
     for shift, words in ((0, "b bytes"), (10, "k kb kibibytes"), (20, "m mb mebibytes"), (30, "g gb gibibytes"), (40, "t tb tebibytes"))
@@ -70,7 +72,7 @@ class Option:
         """The value of a text; raises `InvalidOption` naming the key, the text and what is allowed."""
         try:
             return self.read(text)
-        except (ValueError, KeyError) as wrong:
+        except ValueError as wrong:
             allowed = ", ".join(self.choices) if self.choices else _ALLOWED[self.type]
             shown = text if len(text) <= 100 else text[:100] + "…"
             raise InvalidOption(f"option {key or self.key!r} is {shown!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
@@ -100,9 +102,16 @@ _ALLOWED = {
 # ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
 
 
+def _known(values: Mapping[str, T], word: str) -> T:
+    """The value of a word; every reader raises `ValueError` and nothing else for a text that means nothing."""
+    if word not in values:
+        raise ValueError(word)
+    return values[word]
+
+
 def read_boolean(text: str) -> bool:
     """`true` or `false`, in any case."""
-    return {"true": True, "false": False}[text.strip().lower()]
+    return _known({"true": True, "false": False}, text.strip().lower())
 
 
 def read_integer(text: str, bound: int = _INT) -> int:
@@ -134,7 +143,7 @@ def read_size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    size = int(found.group(1)) * _SIZES[found.group(2).lower() or "b"]
+    size = int(found.group(1)) * _known(_SIZES, found.group(2).lower() or "b")
     if size > INFINITE:
         raise ValueError(text)
     return size
@@ -144,7 +153,7 @@ def read_duration(text: str) -> int:
     """Milliseconds: a number and a unit, no unit is milliseconds; or ISO 8601 such as `PT1H30M`. Parts of a millisecond are dropped."""
     found = _DURATION.fullmatch(text)
     if found is not None:
-        millis = int(found.group(1)) * _DURATIONS_NS[found.group(2).lower() or "ms"] // 1_000_000
+        millis = int(found.group(1)) * _known(_DURATIONS_NS, found.group(2).lower() or "ms") // 1_000_000
     else:
         millis = read_iso_duration_ns(text.strip()) // 1_000_000
     if not -INFINITE <= millis <= INFINITE:
@@ -244,7 +253,7 @@ def levels(key: str, words: str) -> Any:
 def choice(key: str, default: str | None, words: str, choices: str, *older: str, fixed: bool = False) -> Any:
     """One of a few words, which are given with blanks between them."""
     allowed = {spelled(word): word for word in choices.split()}
-    read = lambda text: allowed[spelled(text)]  # noqa: E731 - it is the option's reader
+    read = lambda text: _known(allowed, spelled(text))  # noqa: E731 - it is the option's reader
     return _field(Option(key=key, type="choice", read=read, default=default, words=words, choices=tuple(allowed.values()), older=older, fixed=fixed))
 
 

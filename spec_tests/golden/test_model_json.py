@@ -67,6 +67,17 @@ def meaning(path: Path) -> dict[str, Any]:
     return found
 
 
+def written_again(path: Path, found: Any, *, respelled: tuple[str, ...] = ()) -> bool:
+    """What the reference wrote comes out byte for byte; what was written by hand comes out with the same members, but for those spelled anew."""
+    data = path.read_bytes()
+    if meaning(path)["origin"] == "reference":
+        return bool(found.to_json() == data)
+    before, after = json.loads(data), json.loads(found.to_json())
+    assert READERS[path.parent.name.removesuffix("istics")](found.to_json(), f"tag-{path.stem}") == found
+    known = {"version", "timeMillis"}  # absent, they have a meaning that is written out
+    return before.keys() | known == after.keys() | known and all(after[name] == said for name, said in before.items() if name not in respelled)
+
+
 def metadata_files(table: Path) -> list[Path]:
     return [
         path
@@ -93,21 +104,25 @@ def test_what_an_engine_wrote_is_written_again(table: Path) -> None:
 
 @pytest.mark.parametrize("path", cases("snapshot") + cases("changelog"), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_snapshots(path: Path) -> None:
-    data, said = path.read_bytes(), meaning(path)
-    found = Snapshot.from_json(data, str(path))
+    said = meaning(path)
+    found = Snapshot.from_json(path.read_bytes(), str(path))
     assert {member: getattr(found, name) for member, name in SNAPSHOT_MEMBERS.items()} == {member: said[member] for member in SNAPSHOT_MEMBERS}
-    assert (found.extra, found.nulls, found.to_json()) == ({}, (), data)
+    assert [found.uuid, found.operation, found.writer_version] == [said.get(member) for member in ("uuid", "operation", "writerVersion")]
+    if said["origin"] == "hand":
+        empty = {member for member, name in SNAPSHOT_MEMBERS.items() if getattr(found, name) is None}
+        assert empty - set(found.nulls) == set(said["absent"]) - {"version"}
+    assert written_again(path, found)
 
 
 @pytest.mark.parametrize("path", cases("schema"), ids=lambda path: path.stem)
 def test_schemas(path: Path) -> None:
-    data, said = path.read_bytes(), meaning(path)
-    found = TableSchema.from_json(data, str(path))
+    said = meaning(path)
+    found = TableSchema.from_json(path.read_bytes(), str(path))
     assert [flat(field) for field in found.fields] == [expected(field) for field in said["fields"]]
     assert (found.id, found.highest_field_id, found.comment, found.time_millis) == (said["id"], said["highestFieldId"], said["comment"], said["timeMillis"])
     assert (list(found.partition_keys), list(found.primary_keys), found.options) == (said["partitionKeys"], said["primaryKeys"], said["options"])
     assert [list(found.trimmed_primary_keys), list(found.bucket_keys)] == [said["trimmedPrimaryKeys"], said["bucketKeys"]]
-    assert found.to_json() == data
+    assert written_again(path, found, respelled=("fields", "options"))
 
 
 def parts(t: DataType) -> list[Field]:
@@ -135,12 +150,13 @@ def expected(said: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("path", cases("tag"), ids=lambda path: path.stem)
 def test_tags(path: Path) -> None:
-    data, said = path.read_bytes(), meaning(path)
-    found = Tag.from_json(data, path.stem, str(path))
+    said = meaning(path)
+    found = Tag.from_json(path.read_bytes(), path.stem, str(path))
     created, retained = said["tagCreateTime"], said["tagTimeRetained"]
     assert found.create_time == (None if created is None else instant(*created))
     assert found.time_retained_ns == (None if retained is None else retained[0] * 10**9 + retained[1])
-    assert (found.snapshot.commit_kind, found.to_json()) == (said["commitKind"], data)
+    assert found.snapshot.commit_kind == said["commitKind"]
+    assert written_again(path, found, respelled=("tagCreateTime", "tagTimeRetained"))
 
 
 def instant(year: int, month: int, day: int, hour: int, minute: int, second: int, nano: int) -> Instant:
@@ -150,13 +166,13 @@ def instant(year: int, month: int, day: int, hour: int, minute: int, second: int
 
 @pytest.mark.parametrize("path", cases("statistics"), ids=lambda path: path.stem)
 def test_statistics(path: Path) -> None:
-    data, said = path.read_bytes(), meaning(path)
-    found = Statistics.from_json(data, str(path))
+    said = meaning(path)
+    found = Statistics.from_json(path.read_bytes(), str(path))
     assert (found.snapshot_id, found.schema_id) == (said["snapshotId"], said["schemaId"])
     assert (found.merged_record_count, found.merged_record_size_bytes) == (said["mergedRecordCount"], said["mergedRecordSize"])
     assert {name: [one.min, one.max] for name, one in found.columns.items()} == said["min_max"]
     assert {name: counted(one) for name, one in found.columns.items()} == said["columns_but_min_max"]
-    assert found.to_json() == data
+    assert written_again(path, found)
 
 
 def counted(one: Any) -> dict[str, Any]:
@@ -172,7 +188,8 @@ def counted(one: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("path", cases("consumer"), ids=lambda path: path.stem)
 def test_consumers(path: Path) -> None:
     found = Consumer.from_json(path.read_bytes(), str(path))
-    assert (found.next_snapshot, found.to_json()) == (meaning(path)["nextSnapshot"], path.read_bytes())
+    assert found.next_snapshot == meaning(path)["nextSnapshot"]
+    assert written_again(path, found)
 
 
 @pytest.mark.parametrize("path", cases("hint"), ids=lambda path: path.stem)

@@ -100,7 +100,7 @@ WRONG = {
     "bucket": ["", "x", "1.0", "2147483648", "1_0", "٣"],
     "scan.snapshot-id": ["9223372036854775808", "latest"],
     "write-only": ["yes", "", "1"],
-    "write-buffer-size": ["", "mb", "-1", "1.5 mb", "1 parsec", "9999999999999999999"],
+    "write-buffer-size": ["", "mb", "-1", "1.5 mb", "1 parsec", "9999999999999999999", "٣ mb"],
     "snapshot.time-retained": ["", "soon", "1 fortnight", "P", "PT", "PT1X", "9" * 30],
     "merge-engine": ["", "upsert"],
     "file.format.per.level": ["avro", "x:avro"],
