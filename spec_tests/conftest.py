@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from lakekit.testing.fixtures import fixtures
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
 REQUIRE_ALL = os.environ.get("LAKEKIT_REQUIRE_ALL", "") not in ("", "0")
 """Set by `.ci/run`: every service was promised, so a test that skips for want of one fails."""
+
+DEEP = os.environ.get("LAKEKIT_DEEP", "") not in ("", "0")
+"""Set by `spec_tests/run --deep`: laws are tried on many more drawn inputs."""
+settings.register_profile("plain", max_examples=50, deadline=None)
+settings.register_profile("deep", max_examples=2000, deadline=None)
+settings.load_profile("deep" if DEEP else "plain")
 
 
 @pytest.fixture(scope="session")

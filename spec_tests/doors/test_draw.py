@@ -14,7 +14,6 @@ values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text
 names = st.text(max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data(), st.integers(20, 120), st.integers(1, 5))
 def test_a_table_is_never_wider_than_asked(data, width, limit):
     heads = data.draw(st.lists(names, min_size=1, max_size=6))
@@ -25,7 +24,6 @@ def test_a_table_is_never_wider_than_asked(data, width, limit):
     assert (f"… {len(rows) - limit} more" in drawn) == (len(rows) > limit)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(names, values), max_size=6), names, st.integers(20, 120))
 def test_a_card_is_never_wider_than_asked(facts, title, width):
     drawn = text.card(title, facts, width=width).split("\n")
@@ -93,7 +91,6 @@ def test_levels_stand_on_one_key_axis():
 keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_size=2, max_size=2)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), keys), min_size=1, max_size=40), st.integers(40, 120))
 def test_levels_of_any_keys_fit(files, width):
     boxes = [box(level, *sorted(bounds)) for level, bounds in files]
@@ -117,7 +114,6 @@ class Tags(HTMLParser):
         self.said += data
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(names, min_size=1, max_size=4), st.integers(0, 30))
 def test_html_escapes_and_uses_plain_tables_only(heads, number):
     rows = [tuple(f"<script>{at}&" for _ in heads) for at in range(number)]
