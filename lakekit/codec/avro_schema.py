@@ -63,7 +63,9 @@ def parse(text: bytes) -> Node:
     """Schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema") from None
+    except ValueError as error:
         raise Corrupt(f"avro.schema is not JSON: {error}", field="avro.schema") from None
     return _Names().node(found, "", 0)
 
