@@ -406,11 +406,10 @@ class TableOptions:
         given = dict(self.given)
         for key, value in dynamic.items():
             own = own_key(key)
-            if value is None:
-                given.pop(key, None)
-                given.pop(own, None)
-                continue
-            given[own] = spell(own, value)
+            for same in (own, *(old for old, now in OLDER.items() if now == own)):
+                given.pop(same, None)
+            if value is not None:
+                given[own] = spell(own, value)
         found = TableOptions.parse(given, kind=self.kind)
         for key in dynamic:
             self._check_change(own_key(key), found)

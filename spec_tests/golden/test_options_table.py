@@ -204,6 +204,8 @@ def test_older_keys_give_way_to_the_option_itself() -> None:
     assert TableOptions.parse({"partial-update.ignore-delete": "true"}).ignore_delete
     assert not TableOptions.parse({"partial-update.ignore-delete": "true", "ignore-delete": "false"}).ignore_delete
     assert TableOptions.parse({"write-only": "false"}).changed({"write.compaction-skip": True}).write_only
+    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": False}).given == {"write-only": "false"}
+    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": None}).given == {}
 
 
 def test_a_caller_changes_options() -> None:

@@ -1,0 +1,90 @@
+"""What lakekit sees of the machine: a pool that keeps order and does not lock itself, progress that stays in its context, forks refused."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from lakekit import world
+from lakekit.errors import ForkedProcess
+
+
+def test_each_keeps_order() -> None:
+    assert world.each(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
+    assert world.each(str, []) == []
+
+
+def test_each_runs_side_by_side() -> None:
+    barrier = threading.Barrier(2, timeout=30)
+    assert world.each(lambda _: barrier.wait() >= 0, range(2)) == [True, True]
+
+
+def test_each_inside_each_does_not_wait_for_itself() -> None:
+    assert world.each(lambda i: sum(world.each(lambda j: i * j, range(20))), range(40)) == [190 * i for i in range(40)]
+
+
+def test_each_raises_the_first_failure_and_begins_no_more() -> None:
+    begun: list[int] = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        time.sleep(0.001)
+        if number == 0:
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="0"):
+        world.each(work, range(5000))
+    assert len(begun) < 5000
+
+
+def test_progress_is_told_inside_the_block_and_in_the_pool() -> None:
+    said: list[tuple[int, int, str]] = []
+    with world.progress(lambda *what: said.append(what)):
+        world.each(lambda number: world.report(number, 3, "manifests"), range(3))
+        with world.progress(None):
+            world.report(9, 9, "nobody listens")
+    world.report(9, 9, "nobody listens")
+    assert sorted(said) == [(0, 3, "manifests"), (1, 3, "manifests"), (2, 3, "manifests")]
+
+
+def test_progress_stays_in_its_thread() -> None:
+    said: list[str] = []
+    with world.progress(lambda _, __, what: said.append(what)):
+        other = threading.Thread(target=world.report, args=(1, 1, "from elsewhere"))
+        other.start()
+        other.join()
+    assert said == []
+
+
+def test_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    world.refuse_fork()
+    monkeypatch.setattr(world._Birth, "process", -1)
+    with pytest.raises(ForkedProcess, match="spawn"):
+        world.refuse_fork()
+
+
+def test_a_wall_clock_shows_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    instant = int(datetime(2024, 7, 1, 12, tzinfo=UTC).timestamp() * 1000)
+    try:
+        for zone, hours in (("UTC", 0), ("Asia/Shanghai", 8), ("America/New_York", -4)):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            assert world.wall_clock_ms(instant + 123) == instant + 123 + hours * 3_600_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert world.wall_clock_ms(10**18) == 10**18
+
+
+def test_the_real_world_goes_on_and_pickles() -> None:
+    before, ids = world.REAL.now_ms(), {world.REAL.new_id() for _ in range(100)}
+    world.REAL.wait(1)
+    assert world.REAL.now_ms() >= before > 1_600_000_000_000
+    assert len(ids) == 100
+    assert pickle.loads(pickle.dumps(world.REAL)) == world.REAL
+    assert world.elapsed_ms() < world.elapsed_ms() + 1
+    assert world.core_count() >= 1
