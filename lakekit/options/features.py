@@ -94,3 +94,10 @@ def unreadable(options: Mapping[str, str], where: str) -> Unsupported | None:
         return refuse(kind, where)
     known = find(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
     return refuse(known.name, where) if known is not None and known.read == "refused" else None
+
+
+def check_readable(options: Mapping[str, str], where: str) -> None:
+    """Raises the refusal of `unreadable`, where there is one."""
+    refused = unreadable(options, where)
+    if refused is not None:
+        raise refused

@@ -18,6 +18,7 @@ from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
+from lakekit.options.features import check_readable
 from lakekit.read import frames, plan, travel
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
 
 def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str) -> Changes:
     """The changes of a range, checked."""
+    check_readable(handle.all_options, f"table {handle.name}")
     if mode not in MODES:
         msg = f"mode {mode!r} is none of {', '.join(MODES)}"
         raise InvalidOption(msg, key="mode", value=mode)
