@@ -47,7 +47,7 @@ class Field:
 
     def __str__(self) -> str:
         comment = "" if self.comment is None else " COMMENT '" + self.comment.replace("'", "''") + "'"
-        return f"{quote(self.name)} {self.type}{comment}"
+        return f"`{self.name.replace('`', '``')}` {self.type}{comment}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

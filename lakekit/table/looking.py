@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.draw import html, text
 from lakekit.meta import schemas as schema_files
 from lakekit.read import travel
-from lakekit.system import contents, metadata
+from lakekit.system import contents, metadata, tables
 from lakekit.table.opened import Opened
 from lakekit.table.schema import Schema
 from lakekit.types import quote
@@ -101,6 +101,14 @@ class Looking(Opened):
     def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The index files of a snapshot: hash indexes and deletion vectors."""
         return contents.indexes(*self._at(at))
+
+    def system(self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+        """A system table with Paimon's own columns: "audit_log", "binlog", "ro", "files", "snapshots", "schemas", "options", "manifests", ….
+
+        Raises `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
+        """
+        handle = self.handle()
+        return tables.system(handle.with_options(options) if options else handle, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[Handle, Snapshot | None]:
         handle = self.handle()

@@ -34,7 +34,10 @@ def asked(case: Case, read: Read) -> tuple[pl.DataFrame, str | None]:
     table = lk.open(case.path, branch=read.branch)
     options: dict[str, Any] = dict(read.options)
     if read.system is not None:
-        return table.system(read.system, options=options).collect(), None
+        found = table.system(read.system, options=options).select(read.columns or [pl.all()]).collect()
+        if "file_path" in found.columns:
+            found = found.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True))
+        return found, None
     if any(key.startswith("incremental-") for key in options):
         return changes(table, options).select("_row_kind", *(read.columns or [pl.all()])).collect(), "_row_kind"
     return table.scan(options=options).select(read.columns or [pl.all()]).collect(), None
