@@ -30,7 +30,7 @@ from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.types import DataType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.codec.avro_schema import Node
     from lakekit.types import Field
@@ -40,13 +40,20 @@ _SYNC = bytes(16)
 _ROOT = "row"
 
 
-def scan(paths: Sequence[str], fields: Sequence[Field], *, read: Callable[[str], bytes], timestamp_unit: str | None = None) -> pl.LazyFrame:
-    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes."""
+def scan(
+    paths: Sequence[str],
+    fields: Sequence[Field],
+    *,
+    read: Callable[[str], bytes],
+    counts: Mapping[str, int] | None = None,
+    timestamp_unit: str | None = None,
+) -> pl.LazyFrame:
+    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes, `counts` are its rows."""
 
     def open_file(path: str) -> blocks.Opened:
         return _open(read(path), fields, path, timestamp_unit)
 
-    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro")
+    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts)
 
 
 def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> blocks.Opened:

@@ -19,7 +19,7 @@ from lakekit.errors import Corrupt, LakekitError
 from lakekit.types import DataType, part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
 """What Polars and pyarrow raise over bytes that break a format."""
@@ -36,9 +36,25 @@ class Opened:
     batches: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 
-def scan(paths: Sequence[str], open_file: Callable[[str], Opened], schema: pl.Schema, *, name: str) -> pl.LazyFrame:
-    """All rows of `paths`, in order, with the columns `schema`. `name` is the format's, for plans that are printed."""
-    return pl.scan_external_reader(_Builder(open_file, schema, name), sources=list(paths), schema=schema)
+def scan(paths: Sequence[str], open_file: Callable[[str], Opened], schema: pl.Schema, *, name: str, counts: Mapping[str, int] | None = None) -> pl.LazyFrame:
+    """All rows of `paths`, in order, with the columns `schema`.
+
+    `name` is the format's, for plans that are printed. `counts` are the rows each file must have.
+    """
+
+    def open_checked(path: str) -> Opened:
+        opened = open_file(path)
+        if counts is not None:
+            check_count(path, opened.row_count, counts[path])
+        return opened
+
+    return pl.scan_external_reader(_Builder(open_checked, schema, name), sources=list(paths), schema=schema)
+
+
+def check_count(path: str, found: int, said: int) -> None:
+    """Raises `Corrupt` for a file that holds another number of rows than its manifest says."""
+    if found != said:
+        raise Corrupt(f"{path} holds {found} rows, the manifest says {said}", path=path, field="_ROW_COUNT")
 
 
 def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:

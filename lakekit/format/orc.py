@@ -26,7 +26,7 @@ from lakekit.format.parquet import out_of_range
 from lakekit.types import TIMESTAMPS, DataType, part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.types import Field
 
@@ -41,18 +41,20 @@ def scan(
     fields: Sequence[Field],
     *,
     read: Callable[[str], str | bytes],
+    counts: Mapping[str, int] | None = None,
     timestamp_unit: str | None = None,
     ltz_zone: str | None = None,
 ) -> pl.LazyFrame:
     """The columns `fields` of the files `paths`, in order; a column that a file lacks is null.
 
-    `read` gives a file's bytes, or a local path that Arrow opens itself. Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    `read` gives a file's bytes, or a local path that Arrow opens itself; `counts` are its rows. `ltz_zone` is the zone of legacy writers.
+    Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
     """
 
     def open_file(path: str) -> blocks.Opened:
         return _open(read(path), fields, path, (timestamp_unit, ltz_zone))
 
-    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc")
+    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc", counts=counts)
 
 
 def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> blocks.Opened:

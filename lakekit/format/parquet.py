@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
+from lakekit.format import blocks
 from lakekit.format.dtypes import has_nanoseconds, polars_schema, polars_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.types import DataType, Field
 
@@ -67,6 +68,31 @@ def scan(
         return frame
     checked = [f for f in fields if has_nanoseconds(f.type)]
     return frame.with_columns(_checked(f, sources, paths) for f in checked) if checked else frame
+
+
+def scan_bytes(
+    paths: Sequence[str],
+    fields: Sequence[Field],
+    *,
+    read: Callable[[str], bytes],
+    counts: Mapping[str, int] | None = None,
+    timestamp_unit: str | None = None,
+) -> pl.LazyFrame:
+    """The same for files that Polars cannot open itself: each is read whole when its turn comes, and decoded from memory."""
+
+    def open_file(path: str) -> blocks.Opened:
+        data = read(path)
+        rows = check(data, fields, path)
+
+        def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+            if columns:
+                yield scan([data], fields, paths=[path], timestamp_unit=timestamp_unit).select(columns).collect()
+            else:
+                yield pl.DataFrame(height=rows)
+
+        return blocks.Opened(row_count=rows, batches=batches)
+
+    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
 
 
 def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str]) -> pl.Expr:

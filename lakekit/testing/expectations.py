@@ -22,13 +22,15 @@ import json
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part
+from lakekit.format.dtypes import polars_type
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part, timestamp_unit, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,6 +188,40 @@ def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:
     if not fits:
         msg = f"column {where!r} holds {array.type}, the recording {t}"
         raise TypeError(msg)
+
+
+# ---- recorded values -> Polars ------------------------------------------------------------------------------------------------------------
+
+
+def series_of(values: Sequence[Any], t: DataType, name: str = "") -> pl.Series:
+    """Recorded values of type `t` as a column of its Polars type (a timestamp must fit its unit: ms up to precision 3, us up to 6, else ns)."""
+    made = pl.from_arrow(pa.array([_plain_object(value, t) for value in values], to_arrow(t)))
+    assert isinstance(made, pl.Series)
+    return made.cast(polars_type(t)).alias(name)
+
+
+def _plain_object(value: Any, t: DataType) -> Any:
+    if value is None:
+        return None
+    if t.root in TIMESTAMPS:
+        unit = timestamp_unit(t.precision)
+        return value[0] if unit == "ms" else value[0] * 1000 + value[1] // 1000 if unit == "us" else value[0] * 1_000_000 + value[1]
+    match t.root:
+        case "DECIMAL":
+            return Decimal(value)
+        case "FLOAT" | "DOUBLE":
+            return float(value.replace("Infinity", "inf"))
+        case "ARRAY":
+            return [_plain_object(v, part(t.element)) for v in value]
+        case "MAP":
+            return [(_plain_object(k, part(t.key)), _plain_object(v, part(t.value))) for k, v in value]
+        case "MULTISET":
+            return [(_plain_object(k, part(t.element)), v) for k, v in value]
+        case "ROW":
+            return {f.name: _plain_object(v, f.type) for f, v in zip(t.fields, value, strict=True)}
+        case "VARIANT":
+            return {"value": bytes.fromhex(value[0]), "metadata": bytes.fromhex(value[1])}
+    return bytes.fromhex(value) if t.root in BINARIES else value
 
 
 # ---- comparing -----------------------------------------------------------------------------------------------------------------------------

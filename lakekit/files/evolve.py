@@ -1,0 +1,113 @@
+"""Columns of an old file as the table has them today.
+
+    file's schema   a INT (0), b STRING (1), r ROW<x INT (3), y STRING (4)> (2)
+    wanted          bb STRING (1), a BIGINT (0), r ROW<y STRING (4), z DOUBLE (9)> (2), c INT (5)
+
+    bb = b          renamed: found by its id                 r = {y: r.y, z: null}     parts of a ROW by their ids too
+    a  = cast(a)    a type change, by Java's rules           c = null                  added later
+
+A column that was dropped and added again under its name has another id: the old values stay invisible. Source: FORMAT.md 2.6, ENGINE.md 6.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import Unsupported
+from lakekit.format import casts
+from lakekit.format.dtypes import polars_type
+from lakekit.types import DataType, part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.types import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """How to read one schema's files for some wanted columns.
+
+    `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
+    comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike.
+    """
+
+    held: tuple[Field, ...]
+    columns: tuple[pl.Expr, ...]
+    signature: tuple[tuple[str, DataType], ...]
+    is_plain: bool
+
+
+def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> Evolution:
+    """The evolution from a file's columns `schema` to the columns `wanted`. `zone` is that of casts between TIMESTAMP and LTZ.
+
+    Raises `Unsupported` where a type was changed in a way that Paimon forbids.
+    """
+    return _evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
+
+
+@lru_cache(maxsize=1024)
+def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> Evolution:
+    by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
+    held: dict[str, Field] = {}
+    columns: list[pl.Expr] = []
+    is_plain = True
+    for want in wanted:
+        have = by_id.get(want.id)
+        if have is None and want.name in names:  # the name of another, older column
+            columns.append(pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit)).alias(want.name))
+            is_plain = False
+            continue
+        have = have or want  # a column no file of this schema has: the scan fills it with nulls
+        held[have.name] = have
+        column = pl.col(have.name)
+        if not same(have.type, want.type):
+            column = evolved(column, have.type, want.type, casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone))
+            is_plain = False
+        columns.append(column.alias(want.name))
+        is_plain = is_plain and have.name == want.name
+    signature = tuple((f.name, _shape(f.type)) for f in held.values())
+    return Evolution(held=tuple(held.values()), columns=tuple(columns), signature=signature, is_plain=is_plain)
+
+
+def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Target) -> pl.Expr:
+    """`column` of type `held` as type `want`."""
+    if same(held, want):
+        return column
+    match held.root, want.root:
+        case "ROW", "ROW":
+            by_id = {f.id: f for f in held.fields}
+            parts = []
+            for f in want.fields:
+                have = by_id.get(f.id)
+                nothing = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
+                value = nothing if have is None else evolved(column.struct.field(have.name), have.type, f.type, target)
+                parts.append(value.alias(f.name))
+            return pl.when(column.is_not_null()).then(pl.struct(parts))
+        case "ARRAY", "ARRAY":
+            return column.list.eval(evolved(pl.element(), part(held.element), part(want.element), target))
+        case "MAP", "MAP":
+            if not same(part(held.key), part(want.key)):
+                raise Unsupported(f"the keys of map column {target.column} changed from {held.key} to {want.key}", feature="schema.map-key-change")
+            value = evolved(pl.element().struct.field("value"), part(held.value), part(want.value), target)
+            return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
+    return casts.cast(column, held, want, target)
+
+
+def same(a: DataType, b: DataType) -> bool:
+    """Whether values of type `a` are values of type `b`, part by part: nullability does not count, names and ids of a ROW's parts do."""
+    if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (b.root, b.length, b.precision, b.scale, len(b.fields)):
+        return False
+    sides = ((a.element, b.element), (a.key, b.key), (a.value, b.value))
+    if any(x is not None and y is not None and not same(x, y) for x, y in sides):
+        return False
+    return all(x.name == y.name and x.id == y.id and same(x.type, y.type) for x, y in zip(a.fields, b.fields, strict=True))
+
+
+def _shape(t: DataType) -> DataType:
+    """The type without what does not change how a file is read: its nullability."""
+    return t.as_nullable()

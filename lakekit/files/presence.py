@@ -1,0 +1,85 @@
+"""Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
+
+A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.draw import words
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.meta import snapshots
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+_TAIL_BYTES = 8
+_AT_ONCE = 64
+"""Files that one thread looks at in turn: a look at a local file takes microseconds."""
+
+
+def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], snapshot_id: int | None = None) -> list[int]:
+    """Which files are there, whole, and end as their format does: all of them, or an error that names the first that is not.
+
+    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones.
+    Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
+    """
+    skips_lost, skips_corrupt = handle.options.scan_ignore_lost_files, handle.options.scan_ignore_corrupt_files
+
+    def look(first: int) -> list[int]:
+        found = []
+        for at in range(first, min(first + _AT_ONCE, len(files))):
+            try:
+                _look(handle, files[at], paths[at], snapshot_id)
+            except FileMissing:
+                if not skips_lost:
+                    raise
+            except Corrupt:
+                if not skips_corrupt:
+                    raise
+            else:
+                found.append(at)
+        return found
+
+    return [at for part in each(look, range(0, len(files), _AT_ONCE)) for at in part]
+
+
+def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:
+    size = file.size_bytes
+    try:
+        tail = handle.storage.read(path, max(0, size - _TAIL_BYTES), _TAIL_BYTES + 1)
+    except FileMissing as missing:
+        raise lost(handle, path, file, snapshot_id) from missing
+    if len(tail) != min(_TAIL_BYTES, max(size, 0)):
+        found = handle.storage.size(path)
+        raise Corrupt(f"{path} is {found} bytes, the manifest says {size}. Nothing was read", path=path, field="_FILE_SIZE")
+    if file.format_name != "parquet":
+        return
+    if tail[-4:] == b"PARE":
+        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+    if tail[-4:] != b"PAR1":
+        raise Corrupt(f"{path} does not end as a Parquet file does: {tail[-4:].hex(' ')} where PAR1 was expected", path=path, offset=size - 4, field="magic")
+    footer = int.from_bytes(tail[:4], "little")
+    if footer > size - 12:
+        raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
+
+
+def lost(handle: Handle, path: str, file: DataFile | None, snapshot_id: int | None) -> FileMissing:
+    """The error for a data file that is not there, and what to read instead."""
+    short = path.removeprefix(handle.root.rstrip("/") + "/")
+    size = "" if file is None else f" ({words.size(file.size_bytes)})"
+    lists = f"{handle.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {handle.name} lists"
+    return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(handle, snapshot_id)}", path=path)
+
+
+def _advice(handle: Handle, snapshot_id: int | None) -> str:
+    newest = snapshots.latest_id(handle)
+    if newest is None or newest == snapshot_id:
+        return "t.check() looks for other missing files"
+    return f"t.scan(at={newest})"

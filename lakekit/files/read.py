@@ -1,0 +1,350 @@
+"""Data files as one LazyFrame of the table's own columns.
+
+    scan_files(handle, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deletions={…})
+
+Neighbours of one format whose schemas ask for the same physical columns share one native scan; each scan's columns are renamed, cast and filled to what the
+table has today (`evolve`); the scans follow each other in the order of the files. Rows are left out by position: the scan counts rows over all its files,
+and one set of positions is dropped. Filters and projections on the frame reach the scans.
+
+Before anything runs, every file is looked at once: it is there, has the size its manifest says, and ends as its format does. So that most damage is named
+by path before the first row; what breaks deeper inside a Parquet file is raised by Polars while it reads (`refused` translates that for callers who collect).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from pyroaring import BitMap
+
+from lakekit.errors import Corrupt, LakekitError, Unsupported
+from lakekit.files.evolve import Evolution, evolution
+from lakekit.files.presence import lost, present
+from lakekit.format import avro, blocks, orc, parquet
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import schemas
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+SEQUENCE_NUMBER, VALUE_KIND, LEVEL, FILE = "_SEQUENCE_NUMBER", "_VALUE_KIND", "_level", "_file"
+_SYSTEM = {
+    SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),  # type: ignore[arg-type]
+    VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),  # type: ignore[arg-type]
+    LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),  # type: ignore[arg-type]
+    FILE: Field(FILE, "STRING NOT NULL"),  # type: ignore[arg-type]
+}
+_ROW, _PATH = "__lakekit_row", "__lakekit_path"
+_MOST_ROWS = 2**32 - 2
+"""Rows that one scan counts; Polars' row numbers have 32 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one call asks for."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    system: tuple[str, ...]
+    row_index: str | None
+    dropped: Mapping[str, NDArray[np.unsignedinteger]]
+    kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether files hold sequence number and kind."""
+        return bool(self.handle.schema.primary_keys)
+
+    def is_positional(self, file: DataFile) -> bool:
+        """Whether rows of that file are chosen or named by their position."""
+        return self.row_index is not None or file.name in self.dropped or file.name in self.kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Files that one scan reads; `start` is how many rows come before them."""
+
+    format_name: str
+    evolution: Evolution
+    native: bool
+    start: int
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the manifest says they hold."""
+        return sum(file.row_count for file in self.files)
+
+
+def scan_files(
+    handle: Handle,
+    files: Sequence[DataFile],
+    paths: Sequence[str],
+    fields: Sequence[Field],
+    *,
+    system: Sequence[str] = (),
+    deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
+    row_masks: Mapping[str, BitMap | NDArray[np.unsignedinteger]] | None = None,
+    row_index: str | None = None,
+    filters: Sequence[pl.Expr] = (),
+    snapshot_id: int | None = None,
+) -> pl.LazyFrame:
+    """The rows of `files`, which lie at `paths`, in that order, with the columns `fields` (of today's schema), then those of `system`.
+
+    `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold none: all +I, numbered from the file's smallest), "_level", "_file" (its
+    name). `deletions`: positions of rows that are no more, ascending, by file name; `row_masks`: positions that may match, the others are left out.
+    `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result. `snapshot_id` is for errors.
+
+    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a shredded VARIANT, a forbidden type change) before anything runs;
+    running the frame may raise `ValueOutOfRange` and `Corrupt`. Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
+    """
+    job = Job(
+        handle=handle,
+        fields=tuple(fields),
+        system=tuple(system),
+        row_index=row_index,
+        dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
+        kept=row_masks or {},
+    )
+    there = present(handle, files, paths, snapshot_id)
+    groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there]))
+    frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
+    if not frames:
+        wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(handle))
+        index = {} if row_index is None else {row_index: pl.get_index_type()}
+        frames = [pl.LazyFrame(schema={**index, **wanted})]
+    whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+    for condition in filters:
+        whole = whole.filter(condition)
+    return whole
+
+
+def _unit(handle: Handle) -> str | None:
+    return handle.options.lakekit_timestamp_unit
+
+
+# ---- groups --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterator[Group]:
+    """Neighbours that one scan can read, in the order of the files."""
+    by_schema: dict[int, Evolution] = {}
+    first = start = rows = 0
+    key: tuple[object, ...] = ()
+    for at, (file, path) in enumerate(zip(files, paths, strict=True)):
+        if file.schema_id not in by_schema:
+            by_schema[file.schema_id] = _evolution(job, file.schema_id)
+        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
+        mine = (file.format_name, by_schema[file.schema_id].signature, native, *_apart(job, file, native=native))
+        if at and (mine != key or rows + file.row_count > _MOST_ROWS):
+            yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start)
+            first, start, rows = at, start + rows, 0
+        key = mine
+        rows += file.row_count
+    if len(files):
+        yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start)
+
+
+def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], *, native: bool, start: int) -> Group:
+    one = files[0]
+    return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], native=native, start=start, files=tuple(files), paths=tuple(paths))
+
+
+def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
+    """What, beside format and columns, files of one scan have in common."""
+    if LEVEL in job.system:
+        yield file.level
+    if (FILE in job.system and not native) or (SEQUENCE_NUMBER in job.system and not job.is_keyed):
+        yield file.name
+
+
+def _evolution(job: Job, schema_id: int) -> Evolution:
+    handle = job.handle
+    schema = handle.schema if handle.schema.id == schema_id else schemas.read(handle, schema_id)
+    physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
+    zone = handle.options.lakekit_java_time_zone
+    return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(handle), zone=zone)
+
+
+# ---- one scan ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
+    positional = any(job.is_positional(file) for file in group.files)
+    numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
+    if group.native:
+        _look_inside(job, group, counts=positional and (counted or len(group.files) > 1))
+    row = job.row_index or _ROW
+    start = group.start if job.row_index is not None else 0
+    frame = _scan(job, group, (row, start) if positional or numbered else None)
+    if positional:
+        frame = _without(frame, row, _gone(job, group, start), _hit(job, group), start)
+    evolved = group.evolution
+    plain = evolved.is_plain and (job.is_keyed or not job.system) and not {LEVEL, FILE} & set(job.system) and (job.row_index is not None or not positional)
+    if plain:
+        return frame
+    columns = [pl.col(row)] if job.row_index is not None else []
+    return frame.select(*columns, *evolved.columns[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system))
+
+
+def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyFrame:
+    """The physical columns of a group's files."""
+    handle, fields = job.handle, group.evolution.held
+    if group.native:
+        sources = [handle.storage.polars(path) or path for path in group.paths]
+        named = _PATH if FILE in job.system else None
+        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named)
+    counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
+    read = handle.storage.read
+    match group.format_name:
+        case "parquet":
+            frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+        case "orc":
+            zone = handle.options.lakekit_java_time_zone
+            frame = orc.scan(group.paths, fields, read=_whole_or_path(handle), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
+        case "avro":
+            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+        case other:
+            raise Unsupported(
+                f"{group.paths[0]}: data files of format {other!r} are not supported by lakekit; it reads parquet, orc and avro",
+                feature=f"file.format.{other}",
+                path=group.paths[0],
+            )
+    return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
+
+
+def _whole_or_path(handle: Handle) -> Callable[[str], str | bytes]:
+    """How ORC gets at a file: Arrow opens local files itself."""
+    storage = handle.storage
+
+    def read(path: str) -> str | bytes:
+        native = storage.polars(path)
+        return native if native is not None and "://" not in native else storage.read(path)
+
+    return read
+
+
+def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
+    """Opens the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
+    variants = [field for field in group.evolution.held if _has_variant(field)]
+    if not counts and not variants:
+        return
+    for file, path in zip(group.files, group.paths, strict=True):
+        source = job.handle.storage.polars(path)
+        rows = parquet.check(job.handle.storage.read(path) if source is None or "://" in source else source, variants, path)
+        blocks.check_count(path, rows, file.row_count)
+
+
+def _has_variant(field: Field) -> bool:
+    t = field.type
+    inner = [Field("", u) for u in (t.element, t.value) if u is not None]
+    return t.root == "VARIANT" or any(_has_variant(f) for f in (*inner, *t.fields))
+
+
+def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
+    match name:
+        case "_level":
+            return pl.lit(group.files[0].level, pl.Int32).alias(name)
+        case "_file" if group.native:
+            sources = [job.handle.storage.polars(path) or path for path in group.paths]
+            names = [file.name for file in group.files]
+            if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
+                return pl.col(_PATH).str.split("/").list.last().alias(name)
+            return pl.col(_PATH).replace_strict(sources, names, return_dtype=pl.String).alias(name)
+        case "_file":
+            return pl.lit(group.files[0].name, pl.String).alias(name)
+        case "_SEQUENCE_NUMBER" if not job.is_keyed:
+            first = group.files[0].min_sequence_number - start
+            return (pl.col(row).cast(pl.Int64) + first).alias(name)
+        case "_VALUE_KIND" if not job.is_keyed:
+            return pl.lit(0, pl.Int8).alias(name)
+    return pl.col(name)
+
+
+# ---- rows by position ------------------------------------------------------------------------------------------------------------------------
+
+
+def _gone(job: Job, group: Group, start: int) -> NDArray[np.unsignedinteger] | None:
+    """Row numbers of the deleted rows of all files."""
+    parts, before = [], start
+    for file in group.files:
+        found = job.dropped.get(file.name)
+        if found is not None:
+            _within(found, file, "a deletion vector")
+            parts.append(found.astype(np.int64) + before)
+        before += file.row_count
+    return np.concatenate(parts) if parts else None
+
+
+def _hit(job: Job, group: Group) -> NDArray[np.bool_] | None:
+    """A mask over the rows of all files: what their indexes left."""
+    if not any(file.name in job.kept for file in group.files):
+        return None
+    mask, before = np.ones(group.row_count, bool), 0
+    for file in group.files:
+        hit = job.kept.get(file.name)
+        if hit is not None:
+            found = np.asarray(hit.to_array() if isinstance(hit, BitMap) else hit, np.int64)
+            _within(found, file, "a file index")
+            mask[before : before + file.row_count] = False
+            mask[before + found] = True
+        before += file.row_count
+    return mask
+
+
+def _within(positions: NDArray[np.integer], file: DataFile, what: str) -> None:
+    if len(positions) and int(positions[-1]) >= file.row_count:
+        raise Corrupt(f"{what} names row {int(positions[-1])} of {file.name}, which has {file.row_count} rows", path=file.name, field="positions")
+
+
+def _without(frame: pl.LazyFrame, row: str, gone: NDArray[np.unsignedinteger] | None, hit: NDArray[np.bool_] | None, start: int) -> pl.LazyFrame:
+    if hit is not None:
+        if gone is not None:
+            hit[gone - start] = False
+        at = pl.col(row) if start == 0 else pl.col(row) - start
+        return frame.filter(pl.lit(pl.Series("hit", hit)).gather(at))
+    if gone is None:
+        return frame
+    rows = pl.Series("gone", gone).cast(pl.get_index_type())
+    return frame.filter(~pl.col(row).is_in(pl.lit(rows.implode())))
+
+
+# ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
+    """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
+    try:
+        yield
+    except LakekitError:
+        raise
+    except blocks.FOREIGN as wrong:
+        for path in paths:
+            if not handle.storage.exists(path):
+                raise lost(handle, path, None, None) from wrong
+            source = handle.storage.polars(path)
+            if source is not None and source in str(wrong):
+                raise blocks.damaged(path, wrong, "data") from wrong
+            _blame(handle, path, wrong)
+        raise
+
+
+def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
+    """Raises if that Parquet file alone cannot be read either."""
+    if not path.endswith(".parquet"):
+        return
+    try:
+        pl.scan_parquet(handle.storage.polars(path) or handle.storage.read(path), glob=False).collect(engine="streaming")
+    except blocks.FOREIGN as again:
+        raise blocks.damaged(path, again, "parquet") from wrong

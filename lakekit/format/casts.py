@@ -1,0 +1,254 @@
+"""What a changed column type makes of old values: Java's casts, by column.
+
+    cast(pl.col("a"), INT, TINYINT, Target(column="a"))        383 -> 127
+    cast(pl.col("a"), DOUBLE, STRING, Target(column="a"))      1e10 -> "1.0E10"
+
+Integers wrap, floats saturate, decimals round half up and become null where they do not fit, times lose digits toward zero, text is cut and padded. Text that
+says no number, date or time raises `ValueOutOfRange`, as does a result that Polars cannot hold. A pair of types without a cast is refused by name.
+
+Every pair was recorded from the reference (fixtures/formats/cast). Source: FORMAT.md 2.5, ENGINE_1.4.2 A.6, `CastExecutors` and its rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import Unsupported
+from lakekit.format import casts_from_text, decimals, texts
+from lakekit.format.dtypes import polars_type, unit_of
+from lakekit.format.java_text import float_text
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DAY_MS = 86_400_000
+_FLOATS = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The column a cast is for: its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ."""
+
+    column: str
+    timestamp_unit: str | None = None
+    zone: str = "UTC"
+
+
+def cast(column: pl.Expr, held: DataType, want: DataType, target: Target) -> pl.Expr:
+    """`column`, whose values are of type `held`, as values of type `want`. Raises `Unsupported` for a pair that Paimon has no cast for."""
+    found = _simple(column, held, want)
+    if found is None:
+        change = _change(held, want, target)
+        if change is None:
+            raise Unsupported(
+                f"column {target.column} was changed from {held} to {want}, for which Paimon has no cast: select other columns, or change the type back",
+                feature="schema.type-change",
+            )
+        dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+        found = column.map_batches(partial(_run, change, dtype), return_dtype=dtype, is_elementwise=True)
+    return found
+
+
+def _run(change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, column: pl.Series) -> pl.Series:
+    """The changed column, under its own name and of the type that was promised."""
+    made = change(column)
+    return (made if made.dtype == dtype else made.cast(dtype)).alias(column.name)
+
+
+def _simple(column: pl.Expr, held: DataType, want: DataType) -> pl.Expr | None:
+    """Casts that are one of Polars' own."""
+    if held.root in INTEGERS and want.root in INTEGERS:
+        return column.cast(polars_type(want), wrap_numerical=True)
+    if held.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and want.root in _FLOATS:
+        return column.cast(polars_type(want), strict=False)
+    if held.root in INTEGERS and want.root == "BOOLEAN":
+        return column != 0
+    if held.root == "BOOLEAN" and want.root in INTEGERS:
+        return column.cast(polars_type(want))
+    if held.root in STRINGS and want.root in STRINGS:
+        return texts.fit(column, want)
+    return None
+
+
+def _change(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+    if want.root in STRINGS:
+        return _to_text(held, want, target)
+    if held.root in STRINGS:
+        return casts_from_text.parser(want, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
+    if held.root in BINARIES and want.root in BINARIES:
+        return partial(texts.fit_bytes, want=want)
+    if want.root == "DECIMAL":
+        return _to_decimal(held, want, target)
+    if held.root == "DECIMAL":
+        return _from_decimal(held, want)
+    if held.root in _FLOATS and want.root in INTEGERS:
+        return partial(_saturated, dtype=polars_type(want))
+    return _timely(held, want, target)
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _to_text(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+    """Java prints dates and times only into STRING, and fits neither bytes nor what has parts to a length."""
+    if held.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
+        return None
+    if held.root in ("MULTISET", "VARIANT"):
+        return None
+    fits = want if held.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
+    return partial(_printed_column, held=held, fits=fits, zone=target.zone)
+
+
+def _printed_column(column: pl.Series, *, held: DataType, fits: DataType | None, zone: str) -> pl.Series:
+    text = printed(pl.col(column.name), held, zone)
+    return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
+
+
+def printed(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
+    """Values of type `t` as Java's text."""
+    match t.root:
+        case "CHAR" | "VARCHAR":
+            return column
+        case "BINARY" | "VARBINARY" | "BLOB":
+            return column.map_batches(texts.decoded, return_dtype=pl.String, is_elementwise=True)
+        case "FLOAT" | "DOUBLE":
+            return column.map_batches(float_text, return_dtype=pl.String, is_elementwise=True)
+        case "DATE":
+            return column.dt.strftime("%Y-%m-%d")
+        case "TIME":
+            return texts.time_of_day(column, 0 if t.precision is None else t.precision)
+        case "TIMESTAMP":
+            return texts.wall_clock(column, 6 if t.precision is None else t.precision)
+        case "TIMESTAMP_LTZ":
+            wall = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+            return texts.wall_clock(wall, 6 if t.precision is None else t.precision)
+        case "ARRAY" | "MAP" | "ROW":
+            return _printed_parts(column, t, zone)
+    return column.cast(pl.String)
+
+
+def _printed_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
+    def inner(part: pl.Expr, u: DataType | None) -> pl.Expr:
+        assert u is not None
+        return printed(part, u, zone).fill_null("null")
+
+    if t.root == "ROW":
+        parts = [inner(column.struct.field(f.name), f.type) for f in t.fields]
+        text = pl.concat_str(pl.lit("{"), pl.concat_str(parts, separator=", ") if parts else pl.lit(""), pl.lit("}"))
+        return pl.when(column.is_not_null()).then(text)
+    if t.root == "MAP":
+        pair = pl.concat_str(inner(pl.element().struct.field("key"), t.key), pl.lit(" -> "), inner(pl.element().struct.field("value"), t.value))
+        return pl.concat_str(pl.lit("{"), column.list.eval(pair).list.join(", "), pl.lit("}"))
+    return pl.concat_str(pl.lit("["), column.list.eval(inner(pl.element(), t.element)).list.join(", "), pl.lit("]"))
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _to_decimal(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+    precision, scale = want.precision or 10, want.scale or 0
+    if held.root == "DECIMAL":
+        return partial(decimals.rescaled, precision=precision, scale=scale)
+    if held.root in (*INTEGERS, "BOOLEAN"):
+        return lambda column: decimals.rescaled(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
+    if held.root in _FLOATS:
+        return lambda column: casts_from_text.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
+    return None
+
+
+def _from_decimal(held: DataType, want: DataType) -> Callable[[pl.Series], pl.Series] | None:
+    if want.root in _FLOATS:  # through text: the nearest float of the decimal, not of an integer divided by a power of ten
+        return lambda column: column.cast(pl.String).cast(polars_type(want))
+    if want.root in INTEGERS:
+        return lambda column: decimals.truncated(column, held.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
+    return None
+
+
+def _saturated(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+    """Java's (int) and (long) stop at the ends; smaller types are cut out of an int."""
+    wide, top = (pl.Int64, 2.0**63) if dtype == pl.Int64 else (pl.Int32, 2.0**31)
+    last = int(top) - 1
+    value = pl.col(column.name).cast(pl.Float64)
+    inside = pl.when((value < top) & (value >= -top)).then(value).cast(wide)
+    ends = pl.when(value.is_nan()).then(0).when(value >= top).then(last).when(value < -top).then(-last - 1)
+    return column.to_frame().select(pl.coalesce(inside, ends.cast(wide)).cast(dtype, wrap_numerical=True).alias(column.name)).to_series()
+
+
+# ---- dates and times -------------------------------------------------------------------------------------------------------------------------
+
+
+def _timely(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+    """Casts between dates, times and seconds, all of which go through milliseconds of a wall clock or an instant."""
+    pair, name = (held.root, want.root), target.column
+    if held.root in TIMESTAMPS and want.root in TIMESTAMPS:
+        return partial(_retimed, held=held, want=want, target=target)
+    if held.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
+        return lambda column: texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), name)
+    if held.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
+        return lambda column: _truncated_division(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
+    if held.root in ("DATE", "TIME") and want.root in TIMESTAMPS:
+        return lambda column: _placed(texts.from_millis(_day_or_time_millis(column), _wall(want, target), name), want, target)
+    match pair:
+        case "TIMESTAMP", "DATE":
+            return lambda column: _truncated_division(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
+        case "TIMESTAMP_LTZ", "DATE":
+            return lambda column: _wall_clock(column, target.zone).dt.date()
+        case "TIMESTAMP", "TIME":
+            return lambda column: texts.from_time_millis(_remainder(_millis(column), _DAY_MS), name)
+        case "TIMESTAMP_LTZ", "TIME":
+            return lambda column: texts.from_time_millis(_millis(_wall_clock(column, target.zone)) % _DAY_MS, name)
+    return None
+
+
+def _wall_clock(column: pl.Series, zone: str) -> pl.Series:
+    return column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+
+
+def _millis(column: pl.Series) -> pl.Series:
+    return column.dt.epoch("ms") if column.dtype != pl.Datetime("ms") else column.to_physical()
+
+
+def _truncated_division(values: pl.Series, by: int) -> pl.Series:
+    return values.abs() // by * values.sign()
+
+
+def _remainder(values: pl.Series, by: int) -> pl.Series:
+    return values.abs() % by * values.sign()
+
+
+def _day_or_time_millis(column: pl.Series) -> pl.Series:
+    return column.to_physical().cast(pl.Int64) * _DAY_MS if column.dtype == pl.Date else column.to_physical() // 1_000_000
+
+
+def _dtype(want: DataType, target: Target) -> pl.Datetime:
+    return pl.Datetime(unit_of(want, target.timestamp_unit), "UTC" if want.root == "TIMESTAMP_LTZ" else None)
+
+
+def _wall(want: DataType, target: Target) -> pl.Datetime:
+    return pl.Datetime(unit_of(want, target.timestamp_unit))
+
+
+def _placed(wall: pl.Series, want: DataType, target: Target) -> pl.Series:
+    """A wall clock as the type wants it: an instant is what that clock shows in the zone."""
+    return texts.instant(wall, target.zone) if want.root == "TIMESTAMP_LTZ" else wall
+
+
+def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: Target) -> pl.Series:
+    """Another precision, another kind: digits are cut off toward zero down to milliseconds, toward the past below."""
+    if held.root != want.root:
+        column = _wall_clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
+    digits = 6 if want.precision is None else want.precision
+    dtype = _dtype(want, target)
+    if digits < (6 if held.precision is None else held.precision):
+        if digits <= 3:
+            step = 10 ** (3 - digits)
+            return texts.from_millis(_truncated_division(_millis(column), step) * step, dtype, target.column)
+        ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.dtype.time_unit or "us"]  # type: ignore[attr-defined]
+        step = max(1, ticks // 10**digits)
+        column = (column.to_physical() // step * step).cast(column.dtype)
+    return texts.to_unit(column, dtype, target.column)

@@ -1,0 +1,38 @@
+"""Decimals by column: the unscaled integers, changed as Java's BigDecimal changes them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+MOST_DIGITS = 38
+
+
+def rescaled(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
+    """Another precision and scale: digits that are cut off round half up (away from zero), what does not fit is null."""
+    assert isinstance(column.dtype, pl.Decimal)
+    unscaled, shift = column.to_physical(), scale - column.dtype.scale
+    frame = unscaled.alias("v").to_frame()
+    if shift >= 0:
+        room = _integer(10 ** (precision - shift) if shift <= precision else 1)
+        value = pl.when(pl.col("v").abs() < room).then(pl.col("v")) * _integer(10 ** min(shift, MOST_DIGITS))
+        value = value if shift <= precision else pl.when(pl.col("v") == 0).then(pl.col("v"))
+    else:
+        step = 10 ** min(-shift, MOST_DIGITS)
+        value = (pl.col("v").abs() + _integer(step // 2)) // _integer(step) * pl.col("v").sign()
+    return of_unscaled(frame.select(value).to_series(), precision=precision, scale=scale).alias(column.name)
+
+
+def of_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
+    """Unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
+    fits = values.alias("v").to_frame().select(pl.when(pl.col("v").abs() < _integer(10**precision)).then(pl.col("v")))
+    return fits.to_series().reinterpret(dtype=pl.Decimal(precision, scale)).alias(values.name)
+
+
+def truncated(column: pl.Series, scale: int) -> pl.Series:
+    """The whole part, cut off toward zero, as Int128."""
+    frame = column.to_physical().alias("v").to_frame()
+    return frame.select(pl.col("v").abs() // _integer(10**scale) * pl.col("v").sign()).to_series().alias(column.name)
+
+
+def _integer(value: int) -> pl.Expr:
+    return pl.lit(value, pl.Int128)
