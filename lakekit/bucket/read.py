@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from lakekit.bucket import slices
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
@@ -73,13 +74,18 @@ def lazy(task: Merge, fields: Sequence[Field], *, kinds: bool = False) -> pl.Laz
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
-        if n_rows is None:
-            yield rows(task, wanted, predicate)
-            return
-        # Polars cuts before it filters: with a limit, a condition may not drop rows early
         used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
-        cut = rows(task, used, None).head(n_rows)
-        yield (cut if predicate is None else cut.filter(predicate)).select(wanted)
+        left = n_rows
+        for piece in slices.cut(task):
+            if left is None:
+                yield rows(piece, wanted, predicate)
+                continue
+            # Polars cuts before it filters: with a limit, a condition may not drop rows early
+            found = rows(piece, used, None).head(left)
+            left -= found.height
+            yield (found if predicate is None else found.filter(predicate)).select(wanted)
+            if left == 0:
+                return
 
     return register_io_source(source, schema=schema, is_pure=True)
 

@@ -238,7 +238,9 @@ def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
             entry.file_name,
             entry.file_size_bytes,
             entry.row_count,
-            None if entry.ranges is None else [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges or ()],
+            None
+            if entry.index_type != DELETION_VECTORS
+            else [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges or ()],
         )
         for entry in found
     )

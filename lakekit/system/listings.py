@@ -166,4 +166,4 @@ def statistics(handle: Handle, at: At = None) -> pl.DataFrame:
         return frame([], columns)
     members = json_facts.encode(found)
     text = json_facts.dumps(members.get("colStats") or {}).decode()
-    return frame([(found.snapshot_id, found.schema_id, found.merged_record_count, found.merged_record_size, text)], columns)
+    return frame([(found.snapshot_id, found.schema_id, found.merged_record_count, found.merged_record_size_bytes, text)], columns)
