@@ -267,7 +267,8 @@ def _decimal(text: str, scale: int) -> str:
 def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, shown: int = 3) -> str | None:
     """None when `frame` holds the rows of `read` (as many times each; in the same order when `ordered`), else a text that shows where not.
 
-    Columns must be the same, in the same order, beside `kind_column`.
+    Columns must be the same, in the same order, beside `kind_column`. Without a kind column the recorded kinds do not count: the engine's batch reads
+    tell how a row was last written ("+U"), a frame of rows does not.
     """
     names = [name for name in frame.columns if name != kind_column]
     if names != list(read.columns):
@@ -277,7 +278,7 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
     except TypeError as wrong:
         return str(wrong)
     found = [_key(row, read.types) for row in rows]
-    wanted = [_key(row, read.types) for row in read.rows]
+    wanted = [_key(row if kind_column is not None else ("+I", row[1]), read.types) for row in read.rows]
     if ordered:
         for i, (a, b) in enumerate(zip(found, wanted, strict=False)):
             if a != b:
