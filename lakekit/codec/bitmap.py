@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _PLAIN, _WITH_RUNS = 12346, 12347
 _ARRAY, _BITMAP, _RUN = 0, 1, 2
 _ARRAY_MAX = 4096
-FREE_POSITIONS = 1 << 24
-"""So many positions are always decoded; beyond it, 8 a byte of input: what bitmap containers hold."""
+FREE_BYTES = 32 << 20
+"""Positions of so many bytes are always decoded; beyond it, 8 positions a byte of input, which is what bitmap containers hold."""
 
 
 class Layout(NamedTuple):
@@ -111,12 +111,9 @@ def _runs(data: bytes, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint32]:
-    """The positions of a checked bitmap, ascending. More than `limit` (default: `FREE_POSITIONS`, or 8 a byte) are `LimitExceeded`."""
+    """The positions of a checked bitmap, ascending. More than `limit` (default: see `FREE_BYTES`) are `LimitExceeded`."""
     total = sum(found.cards)
-    most = max(FREE_POSITIONS, 8 * len(found.data)) if limit is None else limit
-    if total > most:
-        msg = f"a bitmap of {len(found.data)} bytes claims {total} positions; at most {most} are expected"
-        raise LimitExceeded(msg, field="bitmap")
+    check_count(total, len(found.data), limit, width=4)
     out = np.empty(total, np.uint32)
     at = 0
     for high, card, kind, start in zip(found.highs, found.cards, found.kinds, found.starts, strict=True):
@@ -130,6 +127,15 @@ def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint3
         out[at : at + card] |= np.uint32(high << 16)
         at += card
     return out
+
+
+def check_count(total: int, size: int, limit: int | None, *, width: int, path: str | None = None) -> None:
+    """Raises `LimitExceeded` where `size` bytes claim more positions (of `width` bytes each) than `limit` or, without one, than is reasonable."""
+    most = max(FREE_BYTES // width, 8 * size) if limit is None else limit
+    if total > most:
+        where = "" if path is None else f"{path}: "
+        msg = f"{where}a bitmap of {size} bytes claims {total} positions; at most {most} are expected"
+        raise LimitExceeded(msg, path=path, field="bitmap")
 
 
 def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:

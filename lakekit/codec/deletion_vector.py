@@ -20,7 +20,7 @@ import numpy as np
 
 from lakekit.codec import bitmap
 from lakekit.codec.cursor import Cursor
-from lakekit.errors import LimitExceeded, Unsupported, ValueOutOfRange
+from lakekit.errors import Unsupported, ValueOutOfRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,23 +55,22 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
     count = cursor.i64le("bitmaps")
     if not 0 <= count * 12 <= cursor.left:
         raise cursor.wrong(f"{count} bitmaps in {cursor.left} bytes", "bitmaps", at=4)
-    most = max(bitmap.FREE_POSITIONS, 8 * len(data)) if limit is None else limit
-    parts: list[NDArray[np.uint64]] = []
-    last = -1
+    layouts: list[tuple[int, bitmap.Layout]] = []
     for _ in range(count):
         at = cursor.tell
         high = cursor.i32le("key")
-        if high <= last:
-            raise cursor.wrong(f"key {high} after {last}", "key", at=at)
-        last = high
-        layout = bitmap.read_layout(cursor, "positions")
-        most -= sum(layout.cards)
-        if most < 0:
-            msg = f"a deletion vector of {len(data)} bytes claims more positions than expected"
-            raise LimitExceeded(msg, path=path, offset=at, field="positions")
-        parts.append(bitmap.positions_of(layout, limit=sum(layout.cards)).astype(np.uint64) | np.uint64(high << 32))
+        if (layouts and high <= layouts[-1][0]) or high < 0:
+            raise cursor.wrong(f"key {high} out of order", "key", at=at)
+        layouts.append((high, bitmap.read_layout(cursor, "positions")))
     cursor.finish("deletion vector")
-    return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+    sizes = [sum(layout.cards) for _, layout in layouts]
+    bitmap.check_count(sum(sizes), len(data), limit, width=8, path=path)
+    out, at = np.empty(sum(sizes), np.uint64), 0
+    for (high, layout), size in zip(layouts, sizes, strict=True):
+        out[at : at + size] = bitmap.positions_of(layout, limit=size)
+        out[at : at + size] |= np.uint64(high << 32)
+        at += size
+    return out
 
 
 def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
