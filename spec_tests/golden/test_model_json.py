@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS = fixtures() / "formats"
-TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir())
+# hand_version_1 leaves members out that are always written
+TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir() and path.name != "hand_version_1")
 READERS: dict[str, Callable[[bytes, str], Any]] = {
     "schema": TableSchema.from_json,
     "snapshot": Snapshot.from_json,
