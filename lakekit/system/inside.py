@@ -14,6 +14,7 @@ from lakekit.errors import Unsupported
 from lakekit.files import places
 from lakekit.meta import manifests as manifest_files, schemas as schema_files
 from lakekit.model import partition as partitions_of
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
 from lakekit.read import travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
@@ -238,9 +239,7 @@ def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
             entry.file_name,
             entry.file_size_bytes,
             entry.row_count,
-            None
-            if entry.index_type != DELETION_VECTORS
-            else [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges or ()],
+            [_range(r) for r in entry.ranges or ()] if entry.index_type == DELETION_VECTORS else None,
         )
         for entry in found
     )
@@ -254,3 +253,7 @@ def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
         "dv_ranges": pl.List(pl.Struct({"f0": pl.String, "f1": pl.Int32, "f2": pl.Int32, "_CARDINALITY": pl.Int64})),
     }
     return frame(rows, columns)
+
+
+def _range(found: DeletionRange) -> dict[str, Any]:
+    return {"f0": found.file_name, "f1": found.offset, "f2": found.length, "_CARDINALITY": found.cardinality}
