@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS = fixtures() / "formats"
-# hand_version_1 leaves members out that are always written
-TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir() and path.name != "hand_version_1")
+# by hand: members left out or spelled as no engine does
+TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir() and not path.name.startswith("hand_"))
 READERS: dict[str, Callable[[bytes, str], Any]] = {
     "schema": TableSchema.from_json,
     "snapshot": Snapshot.from_json,
