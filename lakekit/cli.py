@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 import sys
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -315,15 +316,16 @@ def demo(_: argparse.Namespace, out: Out) -> None:
     out.title(f't = lk.open("{path}")')
     show_card(table, out)
     out.title("t.snapshots()")
-    out.frame(table.snapshots().select("snapshot_id", "kind", "time", "total_record_count", "delta_record_count", "tags"))
+    out.frame(table.snapshots().select("snapshot_id", "kind", "time", "delta_record_count", "tags"))
     out.title("the sorted runs of each bucket")
     show_levels(table, out)
     out.title('t.scan().filter(pl.col("status").is_in(["arrived", "cancelled"])).group_by("day", "status").agg(pl.len().alias("flights"))')
     out.frame(demo_query(table.scan()).collect())
     out.title("the same as it stood at snapshot 3: t.scan(at=3)")
     out.frame(demo_query(table.scan(at=3)).collect())
-    out.title('t.explain(pl.col("carrier") == "9E")')
-    out.lines(str(table.explain(pl.col("carrier") == "9E")))
+    out.title('t.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK"))')
+    one = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK")
+    out.lines(str(table.explain(one)))
     out.title("what to open next")
     out.lines(f"  lakekit inspect {path} files")
     out.lines(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")

@@ -91,7 +91,9 @@ TABLES = (
     table.key | yes | not yet | tables with a primary key
     partition | yes | not yet | partitioned tables
     evolution | yes | not yet | columns added, dropped, renamed, reordered or widened, nested ones too
+    schema.type-change | refused | refused | a column whose type changed in a way that no cast undoes
     schema.map-key-change | refused | refused | maps whose key changed its type
+    schema.type-change | refused | refused | a column's type changed where Paimon has no cast
     partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
     branch | yes | not yet | branches
     fallback-branch | yes | not yet | partitions that are missing are read from another branch

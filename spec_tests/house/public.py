@@ -13,7 +13,7 @@ HEADER = "# The public names of lakekit. Made by `python -m spec_tests.house.pub
 
 
 def signature(found: Any) -> str:
-    text = str(inspect.signature(found)).replace("'", "")
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(found)))
     return re.sub(r"<[^>]*? at 0x[0-9a-f]+>", "…", text)
 
 
@@ -44,7 +44,7 @@ def listing() -> str:
             bases = ", ".join(base.__name__ for base in found.__bases__)
             lines.append(f"{name}({bases}): {', '.join(found.names) or '-'}")
         elif inspect.isclass(found):
-            lines.append(f"{name}{signature(found)}" if dataclasses.is_dataclass(found) else name)
+            lines.append(f"{name}{signature(found)}" if dataclasses.is_dataclass(found) and found is not lakekit.Table else name)
             lines += members(name, found)
         elif callable(found):
             lines.append(f"{name}{signature(found)}")
