@@ -52,7 +52,7 @@ class Merge:
     in_order: bool
     bounds: tuple[pl.Expr, ...] = ()
     on_key: tuple[pl.Expr, ...] = ()
-    deletions: Mapping[str, NDArray[np.uint64]] | None = None
+    deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None
     keeps_deletes: bool = False
 
     @property

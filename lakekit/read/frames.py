@@ -83,7 +83,7 @@ def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field]) 
     return frame.select(_spelled().alias(kind_column), *(field.name for field in fields))
 
 
-def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.uint64]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
+def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
     """What each bucket with overlapping files has to do."""
     if plan.rule is None:
         return []
@@ -102,7 +102,7 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.uint64]], *, keeps_delete
     ]
 
 
-def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.uint64]], *, kinds: bool, keeps_deletes: bool) -> list[pl.LazyFrame]:
+def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kinds: bool, keeps_deletes: bool) -> list[pl.LazyFrame]:
     """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
     if not len(plan.raw):
         return []
@@ -123,7 +123,7 @@ def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np
 
 
 def _scan(
-    plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]] | None = None
+    plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None
 ) -> pl.LazyFrame:
     some = plan.entries.take(rows)
     number = None if plan.snapshot is None else plan.snapshot.id
@@ -132,7 +132,7 @@ def _scan(
     )
 
 
-def _vectors(plan: Plan) -> Mapping[str, NDArray[np.uint64]]:
+def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     """Deleted positions of the files that will be read, by file name."""
     if not plan.vectors:
         return {}
