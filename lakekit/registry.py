@@ -39,7 +39,7 @@ EXTRAS = {
 def _parts(folder: str) -> dict[str, str | EntryPoint]:
     package = "lakekit." + folder.replace("/", ".")
     house = import_module(package)
-    others = getattr(house, "NOT_PARTS", frozenset())
+    others: frozenset[str] = getattr(house, "NOT_PARTS", frozenset())
     own = [module.name for module in iter_modules(house.__path__) if module.name not in others and not module.name.startswith("_")]
     found: dict[str, str | EntryPoint] = {name.replace("_", "-"): f"{package}.{name}" for name in own}
     for entry in entry_points(group=package):

@@ -88,7 +88,7 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> l
     starts = []
     for kind, size in zip(kinds, sizes, strict=True):
         starts.append(cursor.tell)
-        cursor.raw(4 * cursor.u16le(field) if kind == _RUN else size, field)
+        cursor.skip(4 * cursor.u16le(field) if kind == _RUN else size, field)
     return starts
 
 

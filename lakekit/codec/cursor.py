@@ -131,6 +131,13 @@ class Cursor:
             self.marks.append(Mark(start, length, field, value))
         return value
 
+    def skip(self, length: int, field: str) -> int:
+        """Goes past `length` bytes without copying them; gives where they begin."""
+        start = self._take(length, field)
+        if self.marks is not None:
+            self.marks.append(Mark(start, length, field, None))
+        return start
+
     def count(self, field: str, *, each: int) -> int:
         """A big endian i32 that announces so many items of at least `each` bytes, all of which must still fit."""
         start = self.at

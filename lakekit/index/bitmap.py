@@ -195,7 +195,7 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
     heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
     length = cursor.i32be("blocks length")
     start = cursor.tell
-    cursor.raw(length, "blocks")
+    cursor.skip(length, "blocks")
     firsts = [key for key, _ in heads]
     by_block: dict[int, set[Key]] = {}
     for key in wanted:

@@ -45,7 +45,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     found = index_keys.keys_of(column, t)
     there = ~found.nulls
     if isinstance(found.values, np.ndarray):
-        hashes = hashing.mix64(index_keys.raw_bits(np.unique(found.values[there]), t)).view(np.uint64)
+        hashes = hashing.mix64(index_keys.raw_bits(found.values[there], t)).view(np.uint64)
     else:
         hashes = hashing.xx64_column(found.values.filter(pa.array(there)))
     filled = np.zeros(bits // 8, np.uint8)
