@@ -53,24 +53,30 @@ _SHORT = 60
 
 
 class Limits(NamedTuple):
-    """How much a file may hold: `floor_bytes` inflated bytes and `floor_values` values, and of each `ratio` times its own size more."""
+    """How much a file may hold, by its own size.
+
+    Inflated bytes: `floor_bytes`, and 1024 times its size but at most `burst_bytes`, and `ratio` times its size. Values: `floor_values`, and `values_ratio`
+    times its size. So a file of some kilobytes may be packed tightly, and still never asks for much memory.
+    """
 
     floor_bytes: int
-    floor_values: int
+    burst_bytes: int
     ratio: int
+    floor_values: int
+    values_ratio: int
 
     def inflated_bytes(self, size_bytes: int) -> int:
         """The most that all blocks of a file of that size may inflate to."""
-        return self.floor_bytes + self.ratio * size_bytes
+        return self.floor_bytes + min(1024 * size_bytes, self.burst_bytes) + self.ratio * size_bytes
 
     def values(self, size_bytes: int) -> int:
         """The most values that a file of that size may hold."""
-        return self.floor_values + self.ratio * size_bytes
+        return self.floor_values + self.values_ratio * size_bytes
 
 
-METADATA = Limits(1 << 20, 1 << 16, 1024)
-"""Manifests: an entry of a table of 2,000 columns without statistics shrinks by a factor of about 1,000."""
-DATA = Limits(8 << 20, 1 << 18, 4096)
+METADATA = Limits(floor_bytes=1 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
+"""Manifests: an entry has a random name, and takes some 50 bytes however well the rest of it shrinks."""
+DATA = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_values=1 << 18, values_ratio=4096)
 """Data files: a block of 64,000 bytes of equal rows shrinks to about 30 bytes with its frame."""
 
 

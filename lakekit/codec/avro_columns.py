@@ -74,9 +74,12 @@ def decode(containers: Sequence[Container], *, columns: Collection[str] | None =
         ends[np.cumsum(counts) - 1] = last
         found, after = _walk(lanes, node, starts, ends, columns)
         if np.array_equal(after, ends):
-            return _arrays(found, node, columns, lanes, containers[0].path)
+            try:
+                return _arrays(found, node, columns, lanes, containers[0].path)
+            except pa.ArrowInvalid:
+                raise _explain(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
-    raise _explain(containers, broken)
+    raise _explain(containers, only=broken)
 
 
 def _decode_few(containers: Sequence[Container], columns: Collection[str] | None) -> dict[str, pa.Array]:
@@ -185,25 +188,19 @@ def _arrays(found: Column | None, node: Node, columns: Collection[str] | None, l
             inner = lanes.walk(record, np.empty(0, np.int64), np.empty(0, np.int64))[0]
         assert inner is not None
         found = inner
-    try:
-        return {
-            name: _arrow(part, lanes) for name, part in zip(record.names, found.parts, strict=True) if part is not None and (columns is None or name in columns)
-        }
-    except pa.ArrowInvalid as error:
-        raise Corrupt(f"{path or 'Avro file'}: a string is not UTF-8: {error}", path=path, field="string") from None
+    return {
+        name: _arrow(part, lanes) for name, part in zip(record.names, found.parts, strict=True) if part is not None and (columns is None or name in columns)
+    }
 
 
-def _explain(containers: Sequence[Container], broken: int) -> Corrupt:
-    """What is wrong in the `broken`-th block, whose records do not end where they should: read value by value until the field shows itself."""
-    number = broken
-    for container in containers:
-        if number < len(container.blocks):
-            try:
-                read_records(replace(container, blocks=container.blocks[number : number + 1]))
-            except Corrupt as error:
-                return error
-            break
-        number -= len(container.blocks)
+def _explain(containers: Sequence[Container], only: int | None = None) -> Corrupt:
+    """What is wrong in some blocks, or the one of that number: read value by value until the field shows itself."""
+    blocks = [(container, block) for container in containers for block in container.blocks]
+    for container, block in blocks if only is None else [blocks[only]]:
+        try:
+            read_records(replace(container, blocks=(block,)))
+        except Corrupt as error:
+            return error
     return Corrupt("records do not end where their block ends", path=containers[0].path, field="block count")
 
 

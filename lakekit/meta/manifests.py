@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt
 from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
-from lakekit.model.entries import Entries
 from lakekit.model.entry_files import Manifest
 from lakekit.model.snapshot import Snapshot
 from lakekit.storage.local import LocalStorage
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.meta.torn import Place
+    from lakekit.model.entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
 
@@ -151,7 +151,7 @@ def _together(files: list[ManifestFile]) -> list[list[ManifestFile]]:
 def _read_all(place: Place, files: list[ManifestFile]) -> list[Manifest]:
     def read(file: ManifestFile) -> Manifest:
         path = place.layout.manifest(file.name)
-        return Manifest(path, _read(place, file.name, path, file.size_bytes, "its manifest list"))
+        return Manifest(path, _read(place, file.name, path, file.size_bytes, "the manifest list"))
 
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
         return [read(file) for file in files]  # handing a file of some kilobytes to a thread costs more than reading it

@@ -218,7 +218,7 @@ def encode(found: Entries, *, codec: str = "zstandard", level: int = avro.ZSTD_L
     write = avro_values.writer(avro_schema.parse(text))
 
     def encoded() -> Iterator[bytes]:
-        for record in _records(table, [f.name for f in added]):
+        for record in records(found, [f.name for f in added]):
             out = bytearray()
             write(out, record)
             yield bytes(out)
@@ -226,9 +226,10 @@ def encode(found: Entries, *, codec: str = "zstandard", level: int = avro.ZSTD_L
     return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
 
 
-def _records(table: pa.Table, added: list[str]) -> Iterator[dict[str, Any]]:
-    made = table.schema.get_field_index("creation_time")
-    table = table.set_column(made, "creation_time", table.column("creation_time").cast(pa.int64()))
+def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Entries as the records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
+    made = found.table.schema.get_field_index("creation_time")
+    table = found.table.set_column(made, "creation_time", found.table.column("creation_time").cast(pa.int64()))
     for batch in table.to_batches(max_chunksize=10_000):
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for i in range(batch.num_rows):

@@ -38,7 +38,7 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
             file_name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
             file_size_bytes=count(row, "_FILE_SIZE", path),
             row_count=count(row, "_ROW_COUNT", path),
-            ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())),
+            ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=()) if part is not None),
             external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
             global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
             extra=found.others(row, _KNOWN),

@@ -1,0 +1,182 @@
+"""Reading manifests of a table: nothing is read twice, torn and missing files are said by name, pruning changes no answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from lakekit.errors import Corrupt, StorageFailed, Unsupported
+from lakekit.meta import manifests, snapshots
+from lakekit.meta.handle import Handle, open_handle
+from lakekit.model import entries, entry_files, manifest
+from lakekit.model.data_file import DataFile
+from lakekit.model.entry_files import Manifest
+from lakekit.storage.memory import MemoryStorage
+from lakekit.testing.fixtures import fixtures
+from lakekit.world import Shelf, World
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@pytest.fixture
+def handle() -> Handle:
+    """The flights table, in memory, in a world of its own."""
+    table = fixtures() / "flights" / "table"
+    storage = MemoryStorage()
+    for path in table.rglob("*"):
+        if path.is_file() and "bucket-" not in str(path):
+            storage.put(f"t/{path.relative_to(table).as_posix()}", path.read_bytes())
+    return open_handle("t", storage=storage, world=World())
+
+
+def reads(handle: Handle) -> list[str]:
+    """What was read since the last call."""
+    storage = handle.storage
+    assert isinstance(storage, MemoryStorage)
+    found = [path for verb, path in storage.trace if verb == "read"]
+    storage.trace.clear()
+    return found
+
+
+def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: Handle) -> None:
+    ids = snapshots.ids(handle)
+    before, after = snapshots.read(handle, ids[-2]), snapshots.read(handle, ids[-1])
+    manifests.live(handle, before)
+    reads(handle)
+    manifests.live(handle, before)
+    assert reads(handle) == []
+    manifests.live(handle, after)
+    known = {file.name for file in manifests.manifest_files(handle, before)}
+    new = [file.name for file in manifests.manifest_files(handle, after) if file.name not in known]
+    assert reads(handle) == [f"t/manifest/{name}" for name in (after.base_manifest_list, after.delta_manifest_list, *new)]
+
+
+@pytest.mark.parametrize("budget", [0, 3_000, 1 << 30])
+def test_what_is_kept_changes_no_answer(handle: Handle, budget: int) -> None:
+    """With any budget, every snapshot asked in any order has the same live files as when nothing is known."""
+    small = replace(handle, world=World(decoded=Shelf(budget)))
+    for number in [*snapshots.ids(handle), *reversed(snapshots.ids(handle))]:
+        snapshot = snapshots.read(handle, number)
+        fresh = manifests.live(replace(handle, world=World()), snapshot)
+        assert manifests.live(small, snapshot).table.equals(fresh.table)
+        assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
+    assert small.world.decoded.size_bytes <= budget
+
+
+def test_pruning_by_what_add_and_delete_share(handle: Handle) -> None:
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    whole = manifests.live(handle, snapshot)
+    for bucket in (0, 1):
+
+        def keep(file: manifest.ManifestFile, bucket: int = bucket) -> bool:
+            return file.min_bucket is None or file.max_bucket is None or file.min_bucket <= bucket <= file.max_bucket
+
+        def mask(found: entries.Entries, bucket: int = bucket) -> np.ndarray:
+            return found.numbers("bucket") == bucket
+
+        some = manifests.live(handle, snapshot, keep_manifest=keep, keep_entries=mask)
+        assert some.table.equals(whole.filter(mask(whole)).table)
+
+
+def test_lists_of_every_kind(handle: Handle) -> None:
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    base, delta = manifests.manifest_files(handle, snapshot, "base"), manifests.manifest_files(handle, snapshot, "delta")
+    assert manifests.manifest_files(handle, snapshot) == [*base, *delta]
+    assert manifests.manifest_files(handle, snapshot, "changelog") == []
+    assert manifests.index_entries(handle, snapshot) == []
+    assert manifests.read_entries(handle, delta, columns=["kind", "level"]).table.column_names == ["kind", "level"]
+    assert len(manifests.no_entries()) == 0
+
+
+def test_torn_manifest(handle: Handle) -> None:
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    assert isinstance(handle.storage, MemoryStorage)
+    name = manifests.manifest_files(handle, snapshot)[0].name
+    data = handle.storage.read(f"t/manifest/{name}")
+    handle.storage.put(f"t/manifest/{name}", data[:-38])
+    with pytest.raises(Corrupt) as caught:
+        manifests.live(handle, snapshot)
+    sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
+    assert str(caught.value) == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
+    assert (caught.value.path, caught.value.offset, caught.value.field) == (f"t/manifest/{name}", len(data) - 38, "_FILE_SIZE")
+
+
+def test_missing_files_are_named(handle: Handle) -> None:
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    name = manifests.manifest_files(handle, snapshot)[0].name
+    handle.storage.delete([f"t/manifest/{name}"])
+    with pytest.raises(StorageFailed, match=f"the manifest list names {name}, which is not there"):
+        manifests.live(handle, snapshot)
+    handle.storage.delete([f"t/manifest/{snapshot.base_manifest_list}"])
+    with pytest.raises(StorageFailed, match=rf"snapshot {snapshot.id} of t names manifest-list-.*, which is not there"):
+        manifests.live(replace(handle, world=World()), snapshot)
+
+
+def test_hostile_names_open_nothing(handle: Handle) -> None:
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    listed = manifests.manifest_files(handle, snapshot, "delta")
+    for name in ("../schema/schema-0", "/etc/passwd", "", "..", "a\0b"):
+        data = manifest.encode_list([replace(listed[0], name=name)])
+        with pytest.raises(Corrupt, match="not a plain file name"):
+            manifest.decode_list(data, path="list")
+
+
+# ---- values that no engine writes -----------------------------------------------------------------------------------------------------------------------
+
+
+def one(**changes: object) -> bytes:
+    """A manifest of one entry with some fields changed in its bytes."""
+    found = entries.of_files([DataFile(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
+    kind = changes.pop("kind", 0)
+    assert isinstance(kind, int)
+    data = bytearray(entry_files.encode(found, codec="null"))
+    at = data.index(b"\x04\x00\x18" + bytes(12))
+    data[at + 1] = 2 * kind
+    data[at] = 2 * int(str(changes.pop("version", 2)))
+    return bytes(data)
+
+
+def test_unknown_kind_is_corrupt() -> None:
+    with pytest.raises(Corrupt, match="_KIND is 7, in record 0") as caught:
+        entry_files.decode([Manifest("m", one(kind=7))])
+    assert (caught.value.path, caught.value.field) == ("m", "_KIND")
+    assert caught.value.offset
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_other_versions_are_refused_by_name(version: int) -> None:
+    with pytest.raises(Unsupported, match=f"m: manifest entry of version {version}; lakekit knows 2") as caught:
+        entry_files.decode([Manifest("m", one(version=version))])
+    assert caught.value.feature == f"manifest-entry.version-{version}"
+    assert caught.value.path == "m"
+
+
+# ---- the shelf --------------------------------------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=40))
+def test_a_shelf_forgets_what_was_not_used_for_longest(steps: list[tuple[int, int]]) -> None:
+    """The model: keys in order of use with their weights; the front goes while all weigh more than 100."""
+    shelf = Shelf(100)
+    model: dict[int, tuple[int, int]] = {}
+    for step, (key, weight) in enumerate(steps):
+        found = shelf.get(key)
+        assert found == (model[key][0] if key in model else None)
+        if key in model:
+            model[key] = model.pop(key)
+        else:
+            shelf.put({key: step}, weight)
+            model[key] = (step, weight)
+            while sum(size for _, size in model.values()) > 100:
+                del model[next(iter(model))]
+        assert shelf.size_bytes == sum(size for _, size in model.values())
