@@ -19,7 +19,7 @@ from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
 from lakekit.options.features import check_readable
-from lakekit.read import frames, plan, travel
+from lakekit.read import auto_tags, frames, plan, travel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,21 +70,24 @@ class Changes:
             return pl.LazyFrame(schema=self.schema())
         if self.mode == "diff":
             return self._diff(condition)
-        entries, vectors_at = self._written(start, end)
-        found = plan.plan_change(self.handle, vectors_at, entries, condition)
+        entries, newest = self._written(start, end)
+        found = plan.plan_change(self.handle, newest, entries, condition)
         return frames.kinds_first(frames.unmerged(found, self.fields), self.kind_column, self.fields)
 
     def _ends(self) -> tuple[int, int]:
+        """The snapshot ids between which changes lie; equal where there are none."""
         newest, oldest = snapshots.latest(self.handle), snapshots.earliest(self.handle)
         if newest is None or oldest is None:
             return 0, 0
         first = min([oldest.id, *snapshots.changelog_ids(self.handle)])
         start = _end(self.handle, self.since, before_all=first - 1)
         end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
-        if start == 0 and self.mode != "diff":
+        if self.mode == "diff":
+            return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
+        if start == 0:
             start = min(first - 1, end)
-        for asked, number, least in ((self.since, start, first - 1), (self.until, end, first - 1)):
-            if not least <= number <= newest.id:
+        for asked, number in ((self.since, start), (self.until, end)):
+            if not first - 1 <= number <= newest.id:
                 msg = f"changes of {self.handle.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
                 raise SnapshotNotFound(msg, name=str(asked))
         if end < start:
@@ -110,14 +113,17 @@ class Changes:
 
     def _diff(self, condition: Condition) -> pl.LazyFrame:
         """Both states, of the files that only one of them has, and what differs; append tables, having no keys, tell the rows of the newer files."""
-        before, after = (travel.locate(self.handle, end) if end != 0 else travel.Position(snapshot=None) for end in (self.since, self._until()))
+        before, after = (self._state(end) for end in (self.since, self.until))
         old, new = plan.plan_difference(self.handle, before, after, condition)
         if not self.handle.schema.primary_keys:
             return frames.kinds_first(frames.merged([new], self.fields, kinds=True), self.kind_column, self.fields)
         return frames.difference(old, new, self.fields, self.kind_column)
 
-    def _until(self) -> int | str | datetime:
-        return self._ends()[1] if self.until is None else self.until
+    def _state(self, at: int | str | datetime | None) -> travel.Position:
+        """One of the two states; snapshot 0 is the empty table."""
+        if at is None:
+            return travel.Position(snapshot=snapshots.latest(self.handle))
+        return travel.Position(snapshot=None) if at == 0 else travel.locate(self.handle, at)
 
 
 def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
@@ -151,30 +157,42 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
 
 
 def between(handle: Handle, *, kind_column: str) -> Changes:
-    """The changes that the options `incremental-between`, `incremental-between-timestamp` and `incremental-between-scan-mode` mean.
+    """The changes that the `incremental-*` options mean (ENGINE 6.3).
 
-    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise.
+    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
+    from the automatic tag before. Raises `InvalidOption`.
     """
     options = handle.options
     mode = options.incremental_between_scan_mode
-    text = options.incremental_between
-    if text is None:
-        ends = _pair("incremental-between-timestamp", options.incremental_between_timestamp or "")
-        times = [_moment(end) for end in ends]
-        return changes(handle, times[0], times[1], mode=mode, kind_column=kind_column)
+    named = [key for key in travel.POSITIONS if handle.all_options.get(key) is not None]
+    if named:
+        msg = f"{named[0]} names one snapshot and incremental-between a range: set one of them"
+        raise InvalidOption(msg, key=named[0], value=handle.all_options[named[0]])
+    if (label := options.incremental_to_auto_tag) is not None:
+        before = auto_tags.previous(handle, label)
+        ends = (label, label) if before is None else (before, label)
+        return changes(handle, *ends, mode="diff", kind_column=kind_column)
+    if (text := options.incremental_between) is None:
+        first, last = (_moment(end) for end in _pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
+        return changes(handle, first, last, mode=mode, kind_column=kind_column)
     ends = _pair("incremental-between", text)
-    found = [tags.find(handle, end) for end in ends]
-    if all(tag is not None for tag in found) and not options.incremental_between_tag_to_snapshot:
+    tagged = [tags.find(handle, end) is not None for end in ends]
+    if not all(tagged) and not all(end.isdecimal() for end in ends):
+        msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {handle.name} has the tags {', '.join(tags.names(handle)) or 'none'}"
+        raise InvalidOption(msg, key="incremental-between", value=text)
+    if all(tagged) and not options.incremental_between_tag_to_snapshot:
         mode = "diff"
-    return changes(handle, ends[0], ends[1], mode=mode, kind_column=kind_column)
+    if all(tagged):
+        return changes(handle, *ends, mode=mode, kind_column=kind_column)
+    return changes(handle, int(ends[0]), int(ends[1]), mode=mode, kind_column=kind_column)
 
 
-def _pair(key: str, text: str) -> list[str]:
+def _pair(key: str, text: str) -> tuple[str, str]:
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2 or not all(ends):
         msg = f"{key} is two ends with a comma between them, not {text!r}"
         raise InvalidOption(msg, key=key, value=text)
-    return ends
+    return ends[0], ends[1]
 
 
 def _moment(text: str) -> datetime | str:

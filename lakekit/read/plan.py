@@ -183,17 +183,18 @@ def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition:
 
 def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
     """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff)."""
-    sides = [manifests.no_entries() if p.snapshot is None else live(handle, p.snapshot) for p in (before, after)]
+    states = (before, after)
+    sides = [manifests.no_entries() if state.snapshot is None else _seen(handle, live(handle, state.snapshot)) for state in states]
     names = [side.column("file_name") for side in sides]
+    rule = rule_of(handle)
+    on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
     plans = []
-    for position, side, other in ((before, sides[0], names[1]), (after, sides[1], names[0])):
-        funnel = Funnel(side.filter(~np.asarray(pc.is_in(side.column("file_name"), other))))
-        if position.snapshot is None:
-            plans.append(Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64), rule=rule_of(handle)))
-            continue
-        funnel.step("not visible before compaction", _visible(handle, funnel.entries))
-        on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
-        plans.append(plan_entries(handle, position.snapshot, funnel, rule_of(handle), on_key))
+    for state, side, other in zip(states, sides, reversed(names), strict=True):
+        if state.snapshot is None:
+            plans.append(Plan(handle=handle, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
+        else:
+            funnel = Funnel(side.filter(~np.asarray(pc.is_in(side.column("file_name"), other))))
+            plans.append(plan_entries(handle, state.snapshot, funnel, rule, on_key))
     return plans[0], plans[1]
 
 
@@ -235,6 +236,11 @@ def _visible(handle: Handle, entries: Entries) -> Mask | None:
     if handle.schema.primary_keys and sections.hides_level_zero(handle):
         mask &= entries.numbers("level") > 0
     return None if mask.all() else mask
+
+
+def _seen(handle: Handle, entries: Entries) -> Entries:
+    mask = _visible(handle, entries)
+    return entries if mask is None else entries.filter(mask)
 
 
 def _created_since(entries: Entries, time_ms: int) -> Mask:

@@ -23,6 +23,7 @@ BATCH_IDENTIFIER = 2**63 - 1
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
 _OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
+NEWEST = ("latest", "latest-full", "compacted-full")
 SCAN_KEYS = (*POSITIONS, *_OTHER)
 
 
@@ -44,7 +45,11 @@ def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     if len(named) > 1:
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
-    return _by_mode(handle, _mode(found), found)
+    mode = _mode(found)
+    if named and mode in NEWEST:
+        msg = f"scan.mode {mode!r} reads the newest snapshot and {named[0]} names another: set one of them"
+        raise InvalidOption(msg, key=named[0], value=found[named[0]])
+    return _by_mode(handle, mode, found)
 
 
 def _mode(found: dict[str, str]) -> str:

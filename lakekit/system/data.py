@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 KIND = "rowkind"
-BETWEEN = ("incremental-between", "incremental-between-timestamp")
+BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 
 
 def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
