@@ -245,7 +245,7 @@ TABLES = (
     system.ro | yes | - | only what is fully compacted
     system.files | yes | - | one row a data file
     system.file_key_ranges | yes | - | one row a data file, with its keys
-    system.file_indexes | yes | - | one row an index in a file index
+    system.file_indexes | not yet | - | one row an index in a file index
     system.manifests | yes | - | one row a manifest
     system.tags | yes | - | one row a tag
     system.branches | yes | - | one row a branch

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from lakekit.errors import Unsupported
+import lakekit as lk
+from lakekit.errors import TableNotFound, Unsupported
 from lakekit.options.features import FEATURES, STATES, Feature, find, refuse, unreadable
 from spec_tests.house.source import PACKAGE, modules, name, tree
 
@@ -83,3 +84,16 @@ def test_aliases_and_keys_are_found():
     assert find("scan.snapshot-id") == FEATURES["option.scan.snapshot-id"]
     assert find("no such thing") is None
     assert isinstance(find("tag"), Feature)
+
+
+def test_system_tables_are_those_that_are_claimed(fixtures_path):
+    table = lk.open(str(fixtures_path / "flights" / "table"))
+    claimed = {key.removeprefix("system.") for key, feature in FEATURES.items() if key.startswith("system.") and feature.read == "yes"}
+    with pytest.raises(TableNotFound) as refused:
+        table.system("no such table")
+    assert set(str(refused.value).rpartition("There are ")[2].split(", ")) == claimed
+    for system in sorted(claimed):
+        assert table.system(system).collect_schema().names()
+    for system in {key.removeprefix("system.") for key in FEATURES if key.startswith("system.")} - claimed:
+        with pytest.raises((Unsupported, TableNotFound)):
+            table.system(system)
