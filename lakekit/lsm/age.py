@@ -1,0 +1,51 @@
+"""Which version of a key is newer: sequence fields, sequence number, retract before add.
+
+Nulls of a sequence field lose, in both directions of `sequence.field.sort-order`: descending turns round the comparison of two values, not of a value
+and a null. Rows that are equal in all of this keep the order they have in the section.
+
+Source: ENGINE.md 0.1, 1.3 and 6.6; `UserDefinedSeqComparator`, `SortMergeReaderWithLoserTree`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.rule import MergeRule
+
+from lakekit.lsm.arrays import RETRACT_BIT, comparable
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+KIND = "_VALUE_KIND"
+
+
+def ranks(section: pl.DataFrame, rule: MergeRule) -> list[Ints]:
+    """What versions of a key are compared by, most significant first: arrays whose order is the order of age, without the last word on ties."""
+    found = [comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields]
+    if SEQUENCE in section.columns:
+        found.append(section[SEQUENCE].to_numpy())
+    return found
+
+
+def retracts(section: pl.DataFrame) -> Bools:
+    """Which rows take something away: kinds -U and -D."""
+    return (section[KIND].to_numpy() & RETRACT_BIT).astype(bool)
+
+
+def order(section: pl.DataFrame, rule: MergeRule) -> Ints:
+    """Row numbers, oldest version first. Without sequence columns in the section, its own order."""
+    by = ranks(section, rule)
+    if not by:
+        return np.arange(section.height)
+    if len(by) == 1:
+        found = np.argsort(by[0], kind="stable")
+        placed = by[0][found]
+        if not (placed[1:] == placed[:-1]).any():
+            return found
+    adds = ~retracts(section) if KIND in section.columns else np.zeros(section.height, bool)
+    return np.lexsort((adds, *reversed(by)))

@@ -1,0 +1,91 @@
+"""Aggregate functions: all versions of a column at once, one value a key.
+
+The functions stand in `choose`, `numbers`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra `sketches` in `lakekit.lsm.sketches`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.lsm.aggregates import bitmaps, choose, collections, nested, numbers, texts  # noqa: F401 - each declares its functions
+from lakekit.lsm.aggregates.contract import KNOWN, Aggregate
+from lakekit.lsm.versions import RETRACT, SET, SET_RETRACT, SKIP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.arrays import Array
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.versions import Versions
+
+SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
+
+
+def names() -> tuple[str, ...]:
+    """Every function by name, those of extras included."""
+    return tuple(sorted({*KNOWN, *SKETCHES} - {"primary-key"}))
+
+
+def find(function: FieldFunction, rule: MergeRule) -> Aggregate:
+    """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
+    if function.name in SKETCHES and function.name not in KNOWN:
+        try:
+            import_module("lakekit.lsm.sketches")
+        except ImportError as missing:
+            raise Unsupported(
+                f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",
+                feature=f"aggregate.{function.name}",
+            ) from missing
+    found = KNOWN.get(function.name)
+    if found is None:
+        raise Unsupported(
+            f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column {function.column}; lakekit merges "
+            f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
+            feature=f"aggregate.{function.name}",
+        )
+    wrong = found.refuses(function)
+    if wrong is not None:
+        key = f"fields.{function.column}.aggregate-function"
+        raise InvalidOption(f"{wrong} ({rule.place}, column {function.column}, option {key!r})", key=key, value=function.name)
+    return found
+
+
+def check(rule: MergeRule, columns: Iterable[str]) -> None:
+    """Whether the functions of those columns are known and take their types; raises as `find` does, before any row is read."""
+    for name in columns:
+        function = rule.functions.get(name)
+        if function is not None:
+            find(function, rule)
+
+
+def fold(function: FieldFunction, rule: MergeRule, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """One value a key. Raises `Unsupported` when rows retract from a function that cannot."""
+    found = find(function, rule)
+    return found.fold(function, versions, column, retractions(function, rule, found, ops))
+
+
+def retractions(function: FieldFunction, rule: MergeRule, found: Aggregate, ops: Array | None) -> Array | None:
+    """What versions do to a column, with retractions ignored where the table says so and refused where the function has none."""
+    if ops is None:
+        return None
+    takes = (ops == RETRACT) | (ops == SET_RETRACT)
+    if not takes.any():
+        return ops
+    if function.ignore_retract:
+        return np.where(ops == RETRACT, SKIP, np.where(ops == SET_RETRACT, SET, ops))
+    if not found.retracts:
+        key = f"fields.{function.column}.ignore-retract"
+        raise Unsupported(
+            f"Aggregate function '{function.name}' does not support retraction: {rule.place} holds -U or -D rows of a key whose column "
+            f"{function.column} uses it. If you allow this function to ignore retraction messages, you can configure "
+            f"'{key}'='true'. t.scan(raw=True) reads the rows unmerged",
+            feature=f"aggregate.{function.name}.retract",
+        )
+    return ops

@@ -1,0 +1,57 @@
+"""rbm32 and rbm64: serialized roaring bitmaps united.
+
+Source: ENGINE.md 3.4, `FieldRoaringBitmap32Agg`, `FieldRoaringBitmap64Agg`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from lakekit.errors import Corrupt
+from lakekit.lsm.aggregates import by_key, roaring64
+from lakekit.lsm.aggregates.contract import aggregate, roots
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.arrays import Array
+    from lakekit.lsm.versions import Versions
+
+_refuses = roots("roaring bitmap", "VarBinaryType", "VARBINARY")
+
+
+@aggregate("rbm32", refuses=_refuses)
+def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """The union of 32-bit bitmaps."""
+
+    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
+        if held is None or given is None:
+            return given if held is None else held
+        united = _bitmap(function, held) | _bitmap(function, given)
+        united.run_optimize()
+        return bytes(united.serialize())
+
+    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+
+
+def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
+    try:
+        return BitMap.deserialize(data)
+    except (ValueError, MemoryError) as wrong:
+        what = f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} bytes)"
+        raise Corrupt(what, field=function.column) from wrong
+
+
+@aggregate("rbm64", refuses=_refuses)
+def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """The union of 64-bit bitmaps."""
+
+    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
+        if held is None or given is None:
+            return given if held is None else held
+        return roaring64.united(held, given, function.column)
+
+    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))

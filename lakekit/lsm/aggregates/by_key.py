@@ -1,0 +1,54 @@
+"""Folds that no column operation expresses, one key after the other: maps with times, nested tables, bitmaps, and what retracts from collections.
+
+Only keys with several versions come here, and only for such functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.lsm.arrays import Array
+    from lakekit.lsm.versions import Versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A function on two values. `reversed_agg` None: the arguments of `agg` change places."""
+
+    agg: Callable[[Any, Any], Any]
+    retract: Callable[[Any, Any], Any] | None = None
+    reversed_agg: Callable[[Any, Any], Any] | None = None
+
+
+def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: Scalar) -> pl.Series:
+    """One value a key, of a column whose values are plain: texts and bytes."""
+    values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
+    return pl.Series(column.name, folded(versions, values, ops, scalar), dtype=column.dtype)
+
+
+def folded(versions: Versions, values: list[Any], ops: Array | None, scalar: Scalar) -> list[Any]:
+    """One value a key, from values laid out like `versions.rows`."""
+    held: list[Any] = [None] * versions.count
+    done = None if ops is None else ops.tolist()
+    for step in versions.steps():
+        for key, value in enumerate(values[step]):  # scalar: functions on whole values
+            held[key] = scalar.agg(held[key], value) if done is None else _next(scalar, done[step.start + key], held[key], value)
+    return held
+
+
+def _next(scalar: Scalar, op: int, held: Any, value: Any) -> Any:
+    if op == ADD:
+        return scalar.agg(held, value)
+    if op == REVERSE:
+        return scalar.agg(value, held) if scalar.reversed_agg is None else scalar.reversed_agg(held, value)
+    if op in (RETRACT, SET_RETRACT) and scalar.retract is not None:
+        return scalar.retract(value if op == SET_RETRACT else held, value)
+    return value if op in (SET, SET_RETRACT) else held

@@ -1,0 +1,145 @@
+"""Functions that choose one of the values: last and first, with and without nulls, largest and smallest, and the key itself.
+
+The state of a key is the row whose value it has, so that any type takes one gather in the end, and columns that move together share it.
+
+Source: ENGINE.md 3.4, `Field{LastValue,LastNonNullValue,FirstValue,FirstNonNullValue,Max,Min,PrimaryKey}Agg`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.lsm.aggregates.contract import aggregate
+from lakekit.lsm.arrays import comparable, present, take
+from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
+from lakekit.types import NESTED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.versions import Versions
+
+NONE = -1
+"""No row: the value is null."""
+
+
+def last_rows(versions: Versions, ops: Array | None) -> Ints:
+    """The row whose value each key has when every version replaces the one before."""
+    held = np.full(versions.count, NONE, np.int64)
+    for step in versions.steps():
+        rows, mine = versions.rows[step], held[: step.stop - step.start]
+        if ops is None:
+            mine[:] = rows
+            continue
+        op = ops[step]
+        np.copyto(mine, rows, where=(op == ADD) | (op == SET))
+        mine[(op == RETRACT) | (op == SET_RETRACT)] = NONE
+    return held
+
+
+@aggregate("last_value", retracts=True)
+def last_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The newest value, null or not; retracting anything leaves null."""
+    return take(column, last_rows(versions, ops))
+
+
+@aggregate("primary-key", retracts=True)
+def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The key: every version has it."""
+    return take(column, versions.rows[versions.last()])
+
+
+@aggregate("last_non_null_value", retracts=True)
+def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The newest value that is there; retracting a value, whichever, leaves null."""
+    there = present(column)
+    if there is None and ops is None:
+        return take(column, last_rows(versions, None))
+    held = np.full(versions.count, NONE, np.int64)
+    for step in versions.steps():
+        rows, mine = versions.rows[step], held[: step.stop - step.start]
+        some = np.ones(len(rows), bool) if there is None else there[rows]
+        if ops is None:
+            np.copyto(mine, rows, where=some)
+            continue
+        op = ops[step]
+        np.copyto(mine, rows, where=((op == ADD) & some) | ((op == REVERSE) & (mine == NONE) & some) | (op == SET))
+        mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NONE
+        mine[(op == SET) & ~some] = NONE
+    return take(column, held)
+
+
+@aggregate("first_value")
+def first_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The oldest value, null or not. Whether a first value was seen outlives a replaced row, as in the reference."""
+    return take(column, _first_rows(versions, ops, None))
+
+
+@aggregate("first_non_null_value")
+def first_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The oldest value that is there."""
+    there = present(column)
+    return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if there is None else there))
+
+
+def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> Ints:
+    """`there` None: nulls count as values. A version in reverse is the accumulator, and what was held is its input."""
+    held = np.full(versions.count, NONE, np.int64)
+    seen = np.zeros(versions.count, bool)
+    for step in versions.steps():
+        rows = versions.rows[step]
+        mine, met = held[: len(rows)], seen[: len(rows)]
+        op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
+        adds, back = op == ADD, op == REVERSE
+        counts = np.ones(len(rows), bool) if there is None else there[rows]
+        held_counts = np.ones(len(rows), bool) if there is None else (mine != NONE) & there[np.maximum(mine, 0)]
+        first = adds & ~met & counts
+        older = back & (met | ~held_counts)
+        kept = back & ~met & held_counts
+        np.copyto(mine, rows, where=first | older | (op == SET))
+        met |= first | kept
+    return held
+
+
+def _incomparable(function: FieldFunction) -> str | None:
+    if function.type.root not in NESTED and function.type.root not in ("VARIANT", "BLOB"):
+        return None
+    return f"Data type for {function.name} column must be comparable but was '{function.type}'."
+
+
+@aggregate("max", refuses=_incomparable)
+def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The largest value."""
+    return _best(versions, column, ops, largest=True)
+
+
+@aggregate("min", refuses=_incomparable)
+def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+    """The smallest value."""
+    return _best(versions, column, ops, largest=False)
+
+
+def _best(versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
+    values = column.gather(versions.rows)
+    order = comparable(values)
+    there = present(values)
+    held = np.full(versions.count, NONE, np.int64)
+    best = np.zeros(versions.count, np.int64)
+    for step in versions.steps():
+        places, numbers = np.arange(step.start, step.stop), order[step]
+        mine, peak = held[: len(places)], best[: len(places)]
+        better = (mine == NONE) | ((numbers > peak) if largest else (numbers < peak))
+        if there is not None:
+            better &= there[step]
+        if ops is not None:
+            op = ops[step]
+            better = (better & ((op == ADD) | (op == REVERSE))) | (op == SET)
+        np.copyto(mine, places, where=better)
+        np.copyto(peak, numbers, where=better)
+        if ops is not None and there is not None:
+            mine[(ops[step] == SET) & ~there[step]] = NONE
+    return take(values, held)

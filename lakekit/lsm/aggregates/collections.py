@@ -1,0 +1,206 @@
+"""collect, merge_map, merge_map_with_keytime: arrays and maps that grow.
+
+Where the reference's order is that of a hash table, elements stand here in the order in which they came. Elements and map keys of binary types are never
+equal to each other in engine 1.4.2, which compares their Java objects: nothing is dropped or replaced among them.
+
+Source: ENGINE.md 3.4 and 3.6; `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from lakekit.lsm.aggregates import by_key, pool as pools
+from lakekit.lsm.aggregates.contract import aggregate, contributions, roots
+from lakekit.lsm.arrays import present
+from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET_RETRACT
+from lakekit.types import BINARIES, NESTED, part
+
+if TYPE_CHECKING:
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.aggregates.pool import Pool
+    from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.versions import Versions
+
+ENTRY_KEY = 0
+"""The place of the key in a map entry's struct."""
+
+
+def has(ops: Array | None, *kinds: int) -> bool:
+    """Whether any version does one of those."""
+    return ops is not None and bool(np.isin(ops, kinds).any())
+
+
+def any_there(versions: Versions, pool: Pool, places: Ints, keys: Ints) -> Bools:
+    """Which keys have a list at all."""
+    found = np.zeros(versions.count, bool)
+    found[keys[pool.there[places]]] = True
+    return found
+
+
+# ---- collect -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@aggregate("collect", refuses=roots("collect", "Array", "ARRAY"), retracts=True)
+def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """All elements, oldest version first; `distinct`: each once. A retracted element takes away the first one that equals it."""
+    if has(ops, REVERSE) and not function.ignore_retract:
+        assert ops is not None
+        ops = np.where(ops == REVERSE, ADD, ops)
+    pool = pools.of(column.gather(versions.rows))
+    if has(ops, RETRACT, SET_RETRACT) or (function.distinct and has(ops, REVERSE)):
+        return _collected_by_key(function, versions, column, ops, pool)
+    found = contributions(versions, ops)
+    elements, keys = pool.spread(found.places, found.keys)
+    if function.distinct and part(function.type.element).root not in BINARIES:
+        keep = pools.firsts(keys, _element_codes(function, pool)[elements]) | found.set_alone[keys]
+        elements, keys = elements[keep], keys[keep]
+    return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
+
+
+def _element_codes(function: FieldFunction, pool: Pool) -> Array:
+    """A number an element, by which equal ones are known."""
+    if part(function.type.element).root in BINARIES:
+        return np.arange(len(pool.elements))
+    return pools.codes(pool.elements.rename("element").to_frame())
+
+
+def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: Pool) -> pl.Series:
+    codes = _element_codes(function, pool).tolist()
+    nested = part(function.type.element).root in NESTED
+
+    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None and given is None:
+            return None
+        if not function.distinct:
+            return [*held, *given] if held is not None and given is not None else held if given is None else given
+        known: set[int] = set()
+        kept = []
+        for element in held or ():
+            if nested or codes[element] not in known:  # nested elements of the accumulator are taken for distinct
+                kept.append(element)
+            known.add(codes[element])
+        for element in given or ():
+            if codes[element] not in known:
+                kept.append(element)
+                known.add(codes[element])
+        return kept
+
+    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if not held or not given:
+            return held
+        gone = [codes[element] for element in given]
+        kept = []
+        for element in held:
+            if codes[element] in gone:
+                gone.remove(codes[element])
+            else:
+                kept.append(element)
+        return kept
+
+    return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=agg, retract=retract))
+
+
+def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: Pool, scalar: by_key.Scalar) -> pl.Series:
+    """A fold over lists of element numbers."""
+    lists = zip(pool.starts.tolist(), pool.sizes.tolist(), pool.there.tolist(), strict=True)
+    ranges = [list(range(at, at + size)) if real else None for at, size, real in lists]
+    held = by_key.folded(versions, ranges, ops, scalar)
+    there = np.array([one is not None for one in held], bool)
+    sizes = [len(one or ()) for one in held]
+    elements = np.array([element for one in held for element in one or ()], np.int64)
+    return pool.built(column, elements, np.repeat(np.arange(versions.count), sizes), there)
+
+
+# ---- maps ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+@aggregate("merge_map", refuses=roots("merge map", "MAP", "MAP"), retracts=True)
+def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """One map of all, later values of a map key winning; a retracted map takes its keys away."""
+    pool = pools.of(column.gather(versions.rows))
+    codes = _map_codes(function, pool)
+    if has(ops, RETRACT, SET_RETRACT):
+        return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=_merging(codes.tolist()), retract=_removing(codes.tolist())))
+    found = contributions(versions, ops)
+    elements, keys = pool.spread(found.places, found.keys)
+    elements, keys = pools.latest(keys, codes[elements], elements)
+    return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
+
+
+def _map_codes(function: FieldFunction, pool: Pool) -> Array:
+    if part(function.type.key).root in BINARIES:
+        return np.arange(len(pool.elements))
+    return pools.codes(pool.elements.struct.unnest()[:, [ENTRY_KEY]])
+
+
+def _merging(codes: list[int]) -> Any:
+    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None or given is None:
+            return given if held is None else held
+        return list({codes[element]: element for element in (*held, *given)}.values())
+
+    return agg
+
+
+def _removing(codes: list[int]) -> Any:
+    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if not held or not given:
+            return held
+        gone = {codes[element] for element in given}
+        return [element for element in held if codes[element] not in gone]
+
+    return retract
+
+
+def _timed(function: FieldFunction) -> str | None:
+    if function.type.root != "MAP":
+        return f"Data type for field '{function.column}' must be 'MAP' but was '{function.type}'"
+    row = part(function.type.value)
+    if row.root != "ROW":
+        return f"Value type of MAP for field '{function.column}' must be ROW but was '{row}'"
+    if len(row.fields) < 2:
+        return f"ROW type for field '{function.column}' must have at least 2 fields, but found {len(row.fields)}"
+    names = [inner.name for inner in row.fields]
+    if function.time_field is not None and function.time_field not in names:
+        return f"Timestamp field '{function.time_field}' not found in ROW type for field '{function.column}'. Available fields: {names}"
+    return None
+
+
+@aggregate("merge_map_with_keytime", refuses=_timed)
+def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """One map of all; a value takes the place of one whose time is older, as text; a null value removes its key."""
+    pool = pools.of(column.gather(versions.rows))
+    codes = _map_codes(function, pool).tolist()
+    entries = pool.elements.struct.unnest()
+    rows = entries.to_series(1)
+    names = [inner.name for inner in part(function.type.value).fields]
+    index = len(names) - 1 if function.time_field is None else names.index(function.time_field)
+    clock = rows.struct.unnest().to_series(index) if len(rows) else pl.Series([], dtype=pl.String)
+    alive_mask = present(rows)
+    alive = [True] * len(rows) if alive_mask is None else alive_mask.tolist()
+    times = clock.cast(pl.String).to_list()  # scalar: compared entry by entry in the order of versions
+
+    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None or given is None:
+            return given if held is None else held
+        merged = {codes[element]: element for element in held}
+        for element in given:
+            code = codes[element]
+            if not alive[element]:
+                merged.pop(code, None)
+            elif times[element] is not None:
+                old = merged.get(code)
+                if old is None or not alive[old] or times[old] is None or _java_order(times[element]) > _java_order(times[old]):
+                    merged[code] = element
+        return list(merged.values())
+
+    return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=agg))
+
+
+def _java_order(text: str) -> bytes:
+    """Java compares strings by UTF-16 units."""
+    return text.encode("utf-16-be")

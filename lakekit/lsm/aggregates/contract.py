@@ -1,0 +1,123 @@
+"""What an aggregate function is: a fold of all versions of a column at once, the types it takes, whether it can retract.
+
+    @aggregate("sum", accepts=numbers)
+    def sum_(function, versions, column, ops): ...
+
+`column` holds the section's rows, `versions` says which of them belong together, and `ops`, laid out like `versions.rows`, what each does to its key's
+value (None: every one is added). The answer has one value a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from lakekit.lsm.versions import RETRACT, REVERSE, SET, SET_RETRACT, SKIP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from lakekit.lsm.arrays import Array, Ints
+    from lakekit.lsm.versions import Versions
+    from lakekit.types import DataType
+
+
+NO_LIMIT = 2147483647
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFunction:
+    """The aggregate function of one column, with its options."""
+
+    column: str
+    name: str
+    type: DataType
+    ignore_retract: bool = False
+    delimiter: str = ","
+    distinct: bool = False
+    nested_key: tuple[str, ...] = ()
+    nested_key_nulls: str = "merge"
+    nested_sequence: tuple[str, ...] = ()
+    count_limit: int = NO_LIMIT
+    time_field: str | None = None
+
+
+class Fold(Protocol):
+    """The code of an aggregate function."""
+
+    def __call__(self, function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+        """One value a key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """An aggregate function: its name, its code, what is wrong with a column's type (None: nothing), and whether it knows retraction."""
+
+    name: str
+    fold: Fold
+    refuses: Callable[[FieldFunction], str | None]
+    retracts: bool
+
+
+KNOWN: dict[str, Aggregate] = {}
+"""Every function that was declared, by name."""
+
+
+def nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
+    """Every type will do."""
+    return None
+
+
+def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
+    """A check that a column's type has one of those roots; the message uses the reference's words."""
+
+    def refuses(function: FieldFunction) -> str | None:
+        if function.type.root in allowed:
+            return None
+        return f"Data type for {label} column must be '{wanted}' but was '{function.type}'."
+
+    return refuses
+
+
+def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = nothing, retracts: bool = False) -> Callable[[Fold], Fold]:
+    """Declare a function under the name that `fields.<column>.aggregate-function` uses. A name is declared once."""
+
+    def declare(fold: Fold) -> Fold:
+        if name in KNOWN:
+            msg = f"aggregate function {name!r} is declared twice"
+            raise ValueError(msg)
+        KNOWN[name] = Aggregate(name=name, fold=fold, refuses=refuses, retracts=retracts)
+        return fold
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contributions:
+    """The versions that make each key's value, key after key and in the order their values stand in it; `places` point into `versions.rows`."""
+
+    places: Ints
+    keys: Ints
+    set_alone: Array
+    """Keys whose value was replaced by their last version and by nothing since."""
+
+
+def contributions(versions: Versions, ops: Array | None) -> Contributions:
+    """For functions that only gather: what is skipped or replaced later is left out, what came in reverse stands first."""
+    keys = versions.keys()
+    step = np.repeat(np.arange(len(versions.heights)), versions.heights)
+    alone = np.zeros(versions.count, bool)
+    if ops is None:
+        return Contributions(places=np.lexsort((step, keys)), keys=np.sort(keys), set_alone=alone)
+    replaces = (ops == SET) | (ops == SET_RETRACT)
+    since = np.full(versions.count, -1)
+    since[keys[replaces]] = step[replaces]
+    used = np.flatnonzero((ops != SKIP) & (ops != RETRACT) & (step >= since[keys]))
+    signed = np.where(ops[used] == REVERSE, -step[used] - 1, step[used])
+    ordered = used[np.lexsort((signed, keys[used]))]
+    alone[:] = (since >= 0) & (np.bincount(keys[used], minlength=versions.count) == 1)
+    return Contributions(places=ordered, keys=keys[ordered], set_alone=alone)

@@ -1,0 +1,179 @@
+"""nested_update and nested_partial_update: an ARRAY of ROW as a table inside a row, with a key of its own or none.
+
+    key sub_order_id    [{1, A}] + [{2, B}]  ->  [{1, A}, {2, B}]        [{1, A}] + [{1, C}]  ->  [{1, C}]
+
+A value that meets no other stays as it is, null rows and repeated keys included. The options `nested-sequence-field` and `nested-key-null-strategy` come
+from engines after 1.4.2; where one is set, the counting of `count-limit` is theirs too.
+
+Source: ENGINE.md 3.4, `FieldNestedUpdateAgg` and `FieldNestedPartialUpdateAgg` (1.4.2 and the development version).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from lakekit.errors import SchemaMismatch
+from lakekit.lsm.aggregates import by_key, pool as pools
+from lakekit.lsm.aggregates.collections import any_there, has, lists_by_key
+from lakekit.lsm.aggregates.contract import NO_LIMIT, aggregate, contributions
+from lakekit.lsm.arrays import comparable, present
+from lakekit.lsm.versions import RETRACT, SET_RETRACT
+from lakekit.types import part
+
+if TYPE_CHECKING:
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.aggregates.pool import Pool
+    from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.versions import Versions
+
+
+def _refuses(function: FieldFunction) -> str | None:
+    if function.type.root != "ARRAY" or part(function.type.element).root != "ROW":
+        return f"Data type for nested table column must be 'Array<Row>' but was '{function.type}'."
+    names = [inner.name for inner in part(function.type.element).fields]
+    strays = [name for name in (*function.nested_key, *function.nested_sequence) if name not in names]
+    if strays:
+        return f"nested-key or nested-sequence-field of column {function.column} names {', '.join(strays)}; the rows have {', '.join(names)}"
+    return None
+
+
+def _refuses_partial(function: FieldFunction) -> str | None:
+    if function.nested_key:
+        return _refuses(function)
+    return _refuses(function) or f"nested_partial_update of column {function.column} needs 'fields.{function.column}.nested-key'"
+
+
+@aggregate("nested_update", refuses=_refuses, retracts=True)
+def nested_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """All rows of the nested table; with a key, the last of each. Retracting takes away equal rows, or rows of equal key."""
+    pool = pools.of(column.gather(versions.rows))
+    codes = _codes(function, pool)
+    if _is_newer(function) or function.count_limit != NO_LIMIT or has(ops, RETRACT, SET_RETRACT):
+        return lists_by_key(versions, column, ops, pool, _scalar(function, pool, codes))
+    found = contributions(versions, ops)
+    elements, keys = pool.spread(found.places, found.keys)
+    alone = _met_no_other(versions, pool, found.places, found.keys)
+    real = _real(pool)
+    merged = real[elements] & ~alone[keys]
+    rows, rows_keys = elements[merged], keys[merged]
+    if function.nested_key:
+        rows, rows_keys = pools.latest(rows_keys, codes[rows], rows)
+    as_is = alone[keys]
+    rows, rows_keys = np.concatenate([rows, elements[as_is]]), np.concatenate([rows_keys, keys[as_is]])
+    ordered = np.argsort(rows_keys, kind="stable")
+    return pool.built(column, rows[ordered], rows_keys[ordered], any_there(versions, pool, found.places, found.keys))
+
+
+def _is_newer(function: FieldFunction) -> bool:
+    return bool(function.nested_sequence) or function.nested_key_nulls != "merge"
+
+
+def _real(pool: Pool) -> Bools:
+    there = present(pool.elements)
+    return np.ones(len(pool.elements), bool) if there is None else there
+
+
+def _met_no_other(versions: Versions, pool: Pool, places: Ints, keys: Ints) -> Bools:
+    """Keys with one value that is there: it never met an accumulator."""
+    return np.asarray(np.bincount(keys[pool.there[places]], minlength=versions.count) <= 1)
+
+
+def _codes(function: FieldFunction, pool: Pool) -> Array:
+    fields = pool.elements.struct.unnest()
+    return pools.codes(fields.select(function.nested_key) if function.nested_key else fields)
+
+
+def _scalar(function: FieldFunction, pool: Pool, codes: Array) -> by_key.Scalar:
+    numbers, real = codes.tolist(), _real(pool).tolist()
+    retract = _retracting(function, numbers, _usable(function, pool, real))
+    if _is_newer(function):
+        return by_key.Scalar(agg=_sequenced(function, pool, numbers, _usable(function, pool, real)), retract=retract)
+
+    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None or given is None:
+            return given if held is None else held
+        if len(held) >= function.count_limit:
+            return held
+        fresh = [element for element in given if real[element]][: function.count_limit - len(held)]
+        rows = [*(element for element in held if real[element]), *fresh]
+        return list({numbers[element]: element for element in rows}.values()) if function.nested_key else rows
+
+    return by_key.Scalar(agg=agg, retract=retract)
+
+
+def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]:
+    """Which rows of nested tables take part: null rows do not, nor, where so asked, rows with a null in their key."""
+    if function.nested_key_nulls == "merge" or not function.nested_key:
+        return real
+    keys = pool.elements.struct.unnest().select(function.nested_key)
+    whole = keys.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
+    rows = np.array(real, bool)
+    if function.nested_key_nulls == "error" and (rows & ~whole).any():
+        raise SchemaMismatch(
+            f"Nested key contains null values. Primary key fields must not be null. (column {function.column}, nested-key {', '.join(function.nested_key)})",
+            column=function.column,
+        )
+    return (rows & whole).tolist()
+
+
+def _sequenced(function: FieldFunction, pool: Pool, numbers: list[int], usable: list[bool]) -> Any:
+    """`agg` of engines after 1.4.2: a row gives way only to one whose sequence is not smaller, and the limit counts keys."""
+    fields = pool.elements.struct.unnest()
+    columns = [comparable(fields[name]).tolist() for name in function.nested_sequence]
+    sequences = list(zip(*columns, strict=True)) if columns else [()] * len(numbers)
+
+    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if given is None:
+            return held
+        if not function.nested_key:
+            kept = [element for element in held or () if usable[element]]
+            if held is not None and len(held) >= function.count_limit:
+                return held
+            return [*kept, *[element for element in given if usable[element]][: function.count_limit - len(held or ())]]
+        rows: dict[int, int] = {}
+        for element, limited in (*((one, False) for one in held or ()), *((one, True) for one in given)):
+            if not usable[element]:
+                continue
+            old = rows.get(numbers[element])
+            if (old is None and (not limited or len(rows) < function.count_limit)) or (old is not None and sequences[element] >= sequences[old]):
+                rows[numbers[element]] = element
+        return list(rows.values())
+
+    return agg
+
+
+def _retracting(function: FieldFunction, numbers: list[int], usable: list[bool]) -> Any:
+    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None or given is None:
+            return held
+        gone = {numbers[element] for element in given if usable[element]}
+        rows = [element for element in held if usable[element]]
+        if function.nested_key:
+            rows = list({numbers[element]: element for element in rows}.values())
+        return [element for element in rows if numbers[element] not in gone]
+
+    return retract
+
+
+@aggregate("nested_partial_update", refuses=_refuses_partial)
+def nested_partial_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """One row for each nested key, each of its fields the last value that is there."""
+    pool = pools.of(column.gather(versions.rows))
+    found = contributions(versions, ops)
+    elements, keys = pool.spread(found.places, found.keys)
+    alone = _met_no_other(versions, pool, found.places, found.keys)
+    merged = _real(pool)[elements] & ~alone[keys]
+    rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
+    names = rows.columns
+    grouped = (
+        rows.with_columns(_key=keys[merged], _code=_codes(function, pool)[elements[merged]])
+        .group_by("_key", "_code", maintain_order=True)
+        .agg(pl.col(name).last(ignore_nulls=True) for name in names)
+    )
+    as_is = alone[keys]
+    untouched = pl.DataFrame({"_key": keys[as_is], "row": pool.elements.gather(pl.Series(elements[as_is]))})
+    both = pl.concat([grouped.select("_key", pl.struct(names).alias("row")), untouched]).sort("_key", maintain_order=True)
+    return pools.listed(column, both["row"], both["_key"].to_numpy(), any_there(versions, pool, found.places, found.keys))

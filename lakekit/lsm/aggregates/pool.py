@@ -1,0 +1,95 @@
+"""Lists as numbers: all elements of a column's lists in one series, and each list a stretch of it.
+
+    values  [a, b]  null  [c]          elements  a b c
+                                       sizes     2 0 1      there  yes no yes
+
+A function on lists then moves row numbers of elements about, whatever the elements are, and one gather makes lists of them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakekit.lsm.arrays import float_order, present, values
+
+if TYPE_CHECKING:
+    from lakekit.lsm.arrays import Array, Bools, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The lists of a column, taken apart. See the drawing above."""
+
+    elements: pl.Series
+    starts: Ints
+    sizes: Ints
+    there: Bools
+
+    def spread(self, places: Ints, keys: Ints) -> tuple[Ints, Ints]:
+        """The elements of the lists at `places`, one list after the other, and the key each belongs to."""
+        sizes = self.sizes[places]
+        ends = np.cumsum(sizes)
+        inside = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+        return inside + np.repeat(self.starts[places], sizes), np.repeat(keys, sizes)
+
+    def built(self, column: pl.Series, elements: Ints, keys: Ints, there: Bools) -> pl.Series:
+        """Lists like `column`'s, one a key, of elements that stand key after key; null where not `there`."""
+        return listed(column, self.elements.gather(pl.Series(elements)), keys, there)
+
+
+def of(lists: pl.Series) -> Pool:
+    """A column of lists, taken apart."""
+    there = present(lists)
+    sizes = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    elements = lists.explode(empty_as_null=False, keep_nulls=False)
+    return Pool(elements=elements, starts=np.cumsum(sizes) - sizes, sizes=sizes, there=np.ones(len(lists), bool) if there is None else there)
+
+
+def listed(column: pl.Series, elements: pl.Series, keys: Ints, there: Bools) -> pl.Series:
+    """Lists like `column`'s from elements that stand key after key."""
+    offsets = np.zeros(len(there) + 1, np.int64)
+    np.cumsum(np.bincount(keys, minlength=len(there)), out=offsets[1:])
+    mask = None if there.all() else pa.array(~there)
+    array = pa.LargeListArray.from_arrays(pa.array(offsets), elements.to_arrow(), mask=mask)
+    found = pl.from_arrow(array)
+    assert isinstance(found, pl.Series)
+    return found.cast(column.dtype).alias(column.name)
+
+
+def codes(elements: pl.DataFrame) -> Array:
+    """One number an element: equal rows of the frame have equal numbers. Floats are compared as Java's boxed ones: -0.0 is not 0.0, NaN is NaN."""
+    floats = [name for name, dtype in elements.schema.items() if dtype.is_float()]
+    bits = [series_of_ints(elements[name]) for name in floats]
+    named = elements.with_columns(bits)
+    found = np.zeros(elements.height, np.int64)
+    groups = (
+        named.with_row_index("_row").group_by(named.columns, maintain_order=True).agg(pl.col("_row")).select("_row").with_row_index("_code").explode("_row")
+    )
+    found[groups["_row"].to_numpy()] = groups["_code"].to_numpy()
+    return found
+
+
+def series_of_ints(column: pl.Series) -> pl.Series:
+    """Floats as integers that are equal where Java's boxed ones are, null where null."""
+    found = pl.Series(column.name, float_order(values(column)))
+    return found if column.null_count() == 0 else pl.select(pl.when(column.is_not_null()).then(found).alias(column.name)).to_series()
+
+
+def firsts(keys: Ints, element_codes: Array) -> Bools:
+    """Which elements are the first of their value within their key."""
+    return pl.DataFrame({"key": keys, "code": element_codes}).select(pl.struct("key", "code").is_first_distinct()).to_series().to_numpy()
+
+
+def latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints]:
+    """For each value within a key its last element, in the order in which values came first; and the keys."""
+    found = (
+        pl.DataFrame({"key": keys, "code": element_codes, "element": elements})
+        .group_by("key", "code", maintain_order=True)
+        .agg(pl.col("element").last())
+    )
+    return found["element"].to_numpy(), found["key"].to_numpy()

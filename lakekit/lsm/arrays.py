@@ -1,0 +1,86 @@
+"""Columns as numpy arrays and back: the values, which of them are there, and numbers that compare as the values do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Array = NDArray[Any]
+
+RETRACT_BIT = 1
+"""Kinds -U (1) and -D (3) have it, +I (0) and +U (2) do not."""
+_LOWEST = np.iinfo(np.int64).min
+
+
+def present(column: pl.Series) -> Bools | None:
+    """Which values are not null; None when all are there."""
+    return None if column.null_count() == 0 else column.is_not_null().to_numpy()
+
+
+def values(column: pl.Series) -> Array:
+    """The numbers behind a column (days, micros, …), zero where null."""
+    plain = column.to_physical() if column.dtype != pl.Boolean else column.cast(pl.UInt8)
+    return plain.fill_null(0).to_numpy() if plain.null_count() else plain.to_numpy()
+
+
+def is_whole(dtype: pl.DataType) -> bool:
+    """Whether a column of that type has whole numbers of at most 64 bits behind it."""
+    return dtype.is_integer() or dtype in (pl.Boolean, pl.Date, pl.Time) or isinstance(dtype, (pl.Datetime, pl.Duration))
+
+
+def float_order(numbers: Array) -> Ints:
+    """Integers that compare as Java's `Double.compare` does: -0.0 below 0.0, every NaN equal and above all."""
+    wide = numbers.astype(np.float64)
+    wide[np.isnan(wide)] = np.nan
+    bits = wide.view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+
+
+def comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool = False) -> Ints:
+    """Integers that compare as the values do; a null is below every value, also when `descending` turns the values round.
+
+    Floats compare as Java's `Double.compare` does; `as_sequence`, as its operators do: -0.0 equals 0.0. (To those NaN equals everything, which is no
+    order: here it is above all.)
+    """
+    there = present(column)
+    if is_whole(column.dtype):
+        found = values(column).astype(np.int64)
+    elif column.dtype.is_float():
+        found = float_order(values(column) + 0.0 if as_sequence else values(column))
+    else:
+        dense = column.rank("dense").fill_null(0)
+        found = dense.to_numpy().astype(np.int64)
+    if descending:
+        found = ~found
+    if there is None:
+        return found
+    if (found[there] == _LOWEST).any():
+        found = pl.Series(found).rank("dense").to_numpy().astype(np.int64)
+    found[~there] = _LOWEST
+    return found
+
+
+def take(column: pl.Series, rows: Ints) -> pl.Series:
+    """The values at those rows; null where a row number is negative."""
+    missing = rows < 0
+    if not missing.any():
+        return column.gather(pl.Series(rows))
+    at = pl.select(pl.when(pl.Series(~missing)).then(pl.Series(rows))).to_series()
+    return column.gather(at)
+
+
+def series(column: pl.Series, numbers: Array, there: Bools | None) -> pl.Series:
+    """A column like `column` from the numbers behind it."""
+    found = pl.Series(column.name, numbers)
+    if column.dtype == pl.Boolean:
+        found = found.cast(pl.Boolean)
+    elif found.dtype != column.dtype:
+        found = found.cast(column.to_physical().dtype).cast(column.dtype)
+    if there is None or there.all():
+        return found
+    return pl.select(pl.when(pl.Series(there)).then(found).alias(column.name)).to_series()

@@ -1,0 +1,61 @@
+"""Aggregation: every column of a key is folded by a function of its own.
+
+A retracting row takes its values out, column by column, and leaves the row; with `aggregation.remove-record-on-delete` a -D removes the row instead,
+and versions after it build on the deleted values (unless a compaction dropped them in between): so does the reference.
+
+Source: ENGINE.md 3.1 and 3.4, `AggregateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.lsm import age, aggregates
+from lakekit.lsm.arrays import take
+from lakekit.lsm.engines.shared import assembled, check_not_null
+from lakekit.lsm.versions import ADD, RETRACT, SET, split
+from lakekit.model.row_kind import RowKind
+
+if TYPE_CHECKING:
+    from lakekit.lsm.arrays import Array, Bools
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.versions import Versions
+
+CHOOSES = False
+
+
+def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """One row a key, deletes included; rows alone with their key pass through."""
+    lone, versions = split(section, rule)
+    if versions.count == 0:
+        return section
+    ops, removed = _ops(section, rule, versions)
+    last = versions.rows[versions.last()]
+    columns = {}
+    for name in section.columns:
+        column = section[name]
+        if name == age.KIND:
+            columns[name] = pl.Series(name, np.where(removed, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
+        elif name in rule.functions and name not in rule.key:
+            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, ops)
+        else:
+            columns[name] = take(column, last)
+    return assembled(section, lone, columns)
+
+
+def _ops(section: pl.DataFrame, rule: MergeRule, versions: Versions) -> tuple[Array | None, Bools]:
+    """What each version does, and which keys end as deleted."""
+    kinds = section[age.KIND].to_numpy()[versions.rows]
+    takes = (kinds & 1).astype(bool)
+    removed = np.zeros(versions.count, bool)
+    if not takes.any():
+        return None, removed
+    ops = np.where(takes, RETRACT, ADD).astype(np.int8)
+    if rule.remove_on_delete:
+        ops[kinds == RowKind.DELETE] = SET
+        check_not_null(section, rule, versions.rows[ops == SET])
+        removed = ops[versions.last()] == SET
+    return ops, removed

@@ -1,0 +1,40 @@
+"""First row: of all versions of a key, the oldest is the row.
+
+A row that retracts is refused where it meets another of its key, unless `ignore-delete` passes over it.
+
+Source: ENGINE.md 3.1 and 3.5, `FirstRowMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.errors import InvalidOption
+from lakekit.lsm import age
+from lakekit.lsm.winners import lone, oldest
+
+if TYPE_CHECKING:
+    from lakekit.lsm.arrays import Bools
+    from lakekit.lsm.rule import MergeRule
+
+CHOOSES = True
+
+
+def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
+    """Which rows stand for their key. Raises `InvalidOption` for a retracting row of a key with several."""
+    passed = age.retracts(section)
+    if not passed.any():
+        return oldest(section, rule)
+    alone = lone(section, rule) & passed
+    if not rule.ignore_delete and (passed & ~alone).any():
+        raise InvalidOption(
+            "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
+            f"{rule.place} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows unmerged",
+            key="ignore-delete",
+        )
+    mask = np.zeros(section.height, bool)
+    mask[np.flatnonzero(~passed)] = oldest(section.filter(pl.Series(~passed)), rule)
+    return mask | alone

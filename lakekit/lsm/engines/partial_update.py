@@ -1,0 +1,248 @@
+"""Partial update: of every column the newest value that is there, or, in sequence groups, the values of the row with the largest sequence.
+
+    fields.g.sequence-group = a,b       a and b change together, with a row whose g is not smaller than the one held
+
+A walk over the versions keeps, for each group, the sequence held and whether a row got in; what that means for each column is written down as one
+operation a version (`versions.SKIP` … `SET_RETRACT`), and the columns are folded afterwards. The columns of a group that have no function share their rows.
+
+Two quirks of the reference are kept: a key that begins with a retraction begins with a copy of that row, and rows after a delete build on the deleted
+values.
+
+Source: ENGINE.md 3.1 and 3.3, `PartialUpdateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.errors import InvalidOption
+from lakekit.lsm import age, aggregates
+from lakekit.lsm.aggregates.choose import last_non_null_value, last_rows
+from lakekit.lsm.aggregates.contract import FieldFunction
+from lakekit.lsm.arrays import Array, Bools, Ints, comparable, take
+from lakekit.lsm.engines.shared import assembled, check_not_null
+from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
+from lakekit.model.row_kind import RowKind
+
+if TYPE_CHECKING:
+    from lakekit.lsm.rule import MergeRule, SequenceGroup
+
+CHOOSES = False
+_NULL = np.iinfo(np.int64).min
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """What the versions do to the columns of one sequence group: to its sequence, to its plain columns, to those with a function."""
+
+    group: SequenceGroup
+    numbers: list[Ints]
+    empty: Bools
+    held: list[Ints]
+    sequence: Array
+    plain: Array
+    folded: Array
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What the versions do: to columns outside groups (None: all add), to each group; which versions were accepted; what becomes of each key."""
+
+    free: Array | None
+    walks: list[Walk] = field(default_factory=list)
+    accepted: Bools | None = None
+    deleted: Bools
+    reached: dict[str, Bools] = field(default_factory=dict)
+
+
+def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """One row a key, deletes included; rows alone with their key pass through.
+
+    Raises `InvalidOption` for deletes in a table that takes none, `SchemaMismatch` for a null in a NOT NULL column.
+    """
+    lone, versions = split(section, rule)
+    if versions.count == 0:
+        return section
+    kinds = section[age.KIND].to_numpy()[versions.rows]
+    plan = _grouped(section, rule, versions, kinds) if rule.groups else _plain(section, rule, versions, kinds)
+    return assembled(section, lone, _columns(section, rule, versions, plan))
+
+
+def _columns(section: pl.DataFrame, rule: MergeRule, versions: Versions, plan: Plan) -> dict[str, pl.Series]:
+    last = versions.rows[versions.last()]
+    shared = {id(ops): last_rows(versions, ops) for walk in plan.walks for ops in (walk.sequence, walk.plain)}
+    found = {}
+    for name in section.columns:
+        column = section[name]
+        walk = next((walk for walk in plan.walks if name in (*walk.group.columns, *walk.group.protected)), None)
+        if name == age.KIND:
+            found[name] = pl.Series(name, np.where(plan.deleted, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
+        elif name == age.SEQUENCE:
+            found[name] = _accepted_sequence(column, versions, plan)
+        elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
+            found[name] = take(column, last)
+        elif walk is None:
+            found[name] = last_non_null_value(_free(rule, name), versions, column, plan.free)
+        elif name in walk.group.protected and name in rule.functions:
+            _refuse_reached(rule, name, plan)
+            found[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded)
+        else:
+            found[name] = take(column, shared[id(walk.sequence if name in walk.group.columns else walk.plain)])
+    return found
+
+
+def _free(rule: MergeRule, name: str) -> FieldFunction:
+    return FieldFunction(column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name))
+
+
+def _accepted_sequence(column: pl.Series, versions: Versions, plan: Plan) -> pl.Series:
+    """The number of the last version that was not ignored; 0 where all were."""
+    ops = None if plan.accepted is None else np.where(plan.accepted, ADD, SKIP)
+    return take(column, last_rows(versions, ops)).fill_null(0)
+
+
+def _refuse_reached(rule: MergeRule, name: str, plan: Plan) -> None:
+    """A delete that removes the row stops the walk at its sequence column; columns before it were asked to retract, and may refuse."""
+    reached = plan.reached.get(name)
+    if reached is not None and reached.any():
+        function = rule.functions[name]
+        aggregates.retractions(function, rule, aggregates.find(function, rule), np.where(reached, RETRACT, SKIP))
+
+
+# ---- without sequence groups -----------------------------------------------------------------------------------------------------------------------
+
+
+def _plain(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: Array) -> Plan:
+    takes = (kinds & 1).astype(bool)
+    nothing = np.zeros(versions.count, bool)
+    check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
+    if not takes.any():
+        return Plan(free=None, deleted=nothing)
+    if not rule.ignore_delete and not rule.remove_on_delete:
+        raise _refused(rule)
+    begins = np.arange(len(takes)) < versions.count
+    ops = np.where(takes, SKIP, ADD).astype(np.int8)
+    ops[takes & begins] = SET
+    inserted = _any(versions, ~takes)
+    if rule.ignore_delete:
+        check_not_null(section, rule, versions.rows[ops == SET])
+        return Plan(free=ops, accepted=~takes, deleted=~inserted)
+    removes = kinds == RowKind.DELETE
+    ops[removes] = SET
+    check_not_null(section, rule, versions.rows[ops == SET])
+    return Plan(free=ops, deleted=~inserted | removes[versions.last()])
+
+
+def _refused(rule: MergeRule) -> InvalidOption:
+    return InvalidOption(
+        f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have other rows. Choose one of: "
+        "1. configure 'ignore-delete' to ignore delete records; "
+        "2. configure 'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; "
+        "3. configure 'sequence-group's to retract partial columns, with 'partial-update.remove-record-on-sequence-group' to remove the whole row when "
+        "receiving deleted records of the specified sequence group. t.scan(raw=True) reads the rows unmerged",
+        key="ignore-delete",
+    )
+
+
+def _any(versions: Versions, mask: Bools) -> Bools:
+    """Which keys have a version that the mask holds."""
+    found = np.zeros(versions.count, bool)
+    for step in versions.steps():
+        found[: step.stop - step.start] |= mask[step]
+    return found
+
+
+# ---- with sequence groups --------------------------------------------------------------------------------------------------------------------------
+
+
+def _grouped(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: Array) -> Plan:
+    takes = (kinds & 1).astype(bool)
+    walks = [_walk(section, versions, group) for group in rule.groups if _has(section, group)]
+    begins = np.arange(len(takes)) < versions.count
+    if rule.ignore_delete:
+        live, copied = ~takes, takes & begins
+        deleted = ~_any(versions, ~takes)
+    else:
+        live, copied = np.ones(len(takes), bool), takes & begins
+    names = [part.name for part in rule.fields]
+    free = np.where(takes, SKIP, ADD).astype(np.int8)
+    free[copied] = SET
+    removed = np.zeros(len(takes), bool)
+    reached = {name: np.zeros(len(takes), bool) for walk in walks for name in walk.group.protected if name in rule.functions}
+    for step in versions.steps():
+        _step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
+        _remove(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
+    for walk in walks:
+        for ops in (walk.sequence, walk.plain, walk.folded):
+            ops[removed] = SET
+    free[removed] = SET
+    check_not_null(section, rule, versions.rows[free == SET])
+    if not rule.ignore_delete:
+        deleted = ~_any(versions, ~takes) | removed[versions.last()]
+    return Plan(free=free if takes.any() else None, walks=walks, accepted=live if rule.ignore_delete else None, deleted=deleted, reached=reached)
+
+
+def _has(section: pl.DataFrame, group: SequenceGroup) -> bool:
+    return set(group.columns) <= set(section.columns)
+
+
+def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Walk:
+    numbers = [comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
+    empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
+    ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
+    held = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
+    return Walk(group=group, numbers=numbers, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
+
+
+def _not_smaller(walk: Walk, step: slice) -> Bools:
+    """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest."""
+    height = step.stop - step.start
+    larger, tied = np.zeros(height, bool), np.ones(height, bool)
+    for numbers, held in zip(walk.numbers, walk.held, strict=True):
+        mine = held[:height]
+        larger |= tied & (numbers[step] > mine)
+        tied &= numbers[step] == mine
+    return larger | tied
+
+
+def _step(walks: list[Walk], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
+    """One version of every key: `takes` retract, `adds` add, the rest is ignored; `copied` begin with a copy of themselves."""
+    for walk in walks:
+        _hold(walk, step, copied)
+        there = ~walk.empty[step]
+        gets_in = there & (copied | _not_smaller(walk, step))
+        active = takes | adds
+        walk.sequence[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
+        plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))
+        walk.plain[step] = np.where(copied & ~(gets_in & takes), SET, plain)
+        folded = np.where(adds & there, np.where(gets_in, ADD, REVERSE), np.where(takes & there, RETRACT, SKIP))
+        walk.folded[step] = np.where(copied, np.where(takes & there, SET_RETRACT, SET), folded)
+        _hold(walk, step, gets_in & active)
+
+
+def _hold(walk: Walk, step: slice, which: Bools) -> None:
+    for numbers, held in zip(walk.numbers, walk.held, strict=True):
+        np.copyto(held[: len(which)], numbers[step], where=which)
+
+
+def _remove(walks: list[Walk], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
+    """Deletes that got into a group that removes: the row is replaced by theirs. `reached` notes functions that were asked to retract before that."""
+    if not deletes.any():
+        return
+    places = np.full(len(deletes), len(names))
+    for walk in walks:
+        if walk.group.removes:
+            got_in = deletes & ~walk.empty[step] & ((walk.sequence[step] == ADD) | (walk.sequence[step] == SET))
+            places[got_in] = np.minimum(places[got_in], min(names.index(name) for name in walk.group.columns))
+    here = places < len(names)
+    removed[step] = here
+    for walk in walks:
+        for name in walk.group.protected:
+            if name in reached:
+                asked = (walk.folded[step] == RETRACT) | (walk.folded[step] == SET_RETRACT)
+                reached[name][step] |= here & asked & (names.index(name) < places)
+        _hold(walk, step, here)

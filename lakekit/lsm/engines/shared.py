@@ -1,0 +1,34 @@
+"""What the engines that build rows have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.errors import SchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.rule import MergeRule
+
+
+def assembled(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
+    """The rows that are alone with their key, and the merged ones after them."""
+    merged = pl.DataFrame([column.alias(name) for name, column in columns.items()], schema=section.schema)
+    return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged
+
+
+def check_not_null(section: pl.DataFrame, rule: MergeRule, rows: Ints) -> None:
+    """Raises `SchemaMismatch` when one of those rows, copied whole by the reference, has a null where its column takes none."""
+    for number, part in enumerate(rule.fields):
+        if part.name not in rule.not_null or part.name not in section.columns:
+            continue
+        column = section[part.name]
+        if column.null_count() and bool(np.any(column.is_null().to_numpy()[rows])):
+            raise SchemaMismatch(
+                f"Field {number} can not be null: column {part.name} of {rule.place} is {part.type}, and a row to be merged has a null there", column=part.name
+            )

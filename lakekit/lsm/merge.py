@@ -1,0 +1,46 @@
+"""A section's rows, merged by its table's rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.lsm import age, aggregates
+from lakekit.lsm.engines import aggregation, deduplicate, first_row, partial_update
+from lakekit.lsm.versions import LEVEL
+
+if TYPE_CHECKING:
+    from lakekit.lsm.arrays import Bools
+    from lakekit.lsm.rule import MergeRule
+
+CHOOSING = {"deduplicate": deduplicate.winners, "first-row": first_row.winners}
+FOLDING = {"partial-update": partial_update.fold, "aggregation": aggregation.fold}
+
+
+def chooses(rule: MergeRule) -> bool:
+    """Whether the engine picks rows (then `winner_mask` answers from the key columns alone) or builds them."""
+    return rule.engine in CHOOSING
+
+
+def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> pl.DataFrame:
+    """One row a key, in no particular order, with the section's columns but `_level`.
+
+    `section`: the rows of overlapping runs, oldest run first: the key columns under their table names, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_level` where
+    the rule needs it, and the columns `rule.needed` names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence
+    fields do not say otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`, `InvalidOption`, `SchemaMismatch`.
+    """
+    if chooses(rule):
+        merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))
+    else:
+        aggregates.check(rule, section.columns)
+        merged = FOLDING[rule.engine](section, rule)
+        if not keep_deletes:
+            merged = merged.filter(pl.col(age.KIND) & 1 == 0)
+    return merged.drop(LEVEL, strict=False)
+
+
+def winner_mask(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> Bools:
+    """For engines that choose: which rows stand for their key. Needs no more than the key, the sequence fields and the system columns."""
+    mask = CHOOSING[rule.engine](section, rule)
+    return mask if keep_deletes else mask & ~age.retracts(section)

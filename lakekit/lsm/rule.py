@@ -1,0 +1,232 @@
+"""How a table's versions of a key become one row: engine, key, order, and what happens to each column.
+
+Source: ENGINE.md 1.3, 3 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`, `AggregateMergeFunction.Factory`, `CoreOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.lsm import aggregates
+from lakekit.lsm.aggregates.contract import NO_LIMIT, FieldFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakekit.model.schema import TableSchema
+    from lakekit.types import Field
+
+ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+DEFAULT_FUNCTION = "last_non_null_value"
+PRIMARY_KEY = "primary-key"
+LAST_VALUE = "last_value"
+_IGNORE_DELETE = ("ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete")
+_ON_DELETE = "partial-update.remove-record-on-delete"
+_ON_GROUP = "partial-update.remove-record-on-sequence-group"
+_GROUP = ".sequence-group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceGroup:
+    """Columns that move together: `protected` ones change only with a row whose `columns` are not smaller. `removes`: a delete that gets in removes the row."""
+
+    columns: tuple[str, ...]
+    protected: tuple[str, ...]
+    removes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRule:
+    """Everything a merge needs to know of a table. `key`: the trimmed primary key; `lookup`: the level rule of ENGINE 2.7 and 6.6 holds."""
+
+    engine: str
+    key: tuple[str, ...]
+    fields: tuple[Field, ...]
+    primary_key: tuple[str, ...] = ()
+    sequence_fields: tuple[str, ...] = ()
+    descending: bool = False
+    ignore_delete: bool = False
+    remove_on_delete: bool = False
+    functions: Mapping[str, FieldFunction] = field(default_factory=dict)
+    groups: tuple[SequenceGroup, ...] = ()
+    lookup: bool = False
+    table: str = ""
+
+    def group_of(self, column: str) -> SequenceGroup | None:
+        """The sequence group a column belongs to, as sequence or as protected column."""
+        return next((group for group in self.groups if column in group.columns or column in group.protected), None)
+
+    @property
+    def not_null(self) -> frozenset[str]:
+        """The columns that take no null."""
+        return frozenset(part.name for part in self.fields if not part.type.nullable)
+
+    @property
+    def place(self) -> str:
+        """How errors name the table."""
+        return self.table or "the table"
+
+
+def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = "") -> MergeRule:
+    """The rule of a key table. `options`: the table's options where they differ from the schema's own.
+
+    Raises `Unsupported` for an engine nobody here knows and `InvalidOption` for options that contradict each other; an unknown function of a column is
+    refused by `needed` and by the merge, so that other columns stay readable.
+    """
+    given = dict(schema.options if options is None else options)
+    engine = given.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
+    if engine not in ENGINES:
+        raise Unsupported(
+            f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(ENGINES)}. t.scan(raw=True) reads its rows unmerged",
+            feature=f"merge-engine.{engine}",
+        )
+    groups = _groups(given, schema) if engine == "partial-update" else ()
+    functions = _aggregation(given, schema) if engine == "aggregation" else _grouped(given, schema, groups) if engine == "partial-update" else {}
+    remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
+    found = MergeRule(
+        engine=engine,
+        key=schema.trimmed_primary_keys,
+        fields=schema.fields,
+        primary_key=schema.primary_keys,
+        sequence_fields=_names(given.get("sequence.field", "")),
+        descending=given.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
+        ignore_delete=any(_flag(given, name) for name in _IGNORE_DELETE),
+        remove_on_delete=remove is not None and _flag(given, remove),
+        functions=functions,
+        groups=groups,
+        lookup=engine != "first-row" and _needs_lookup(given),
+        table=table,
+    )
+    _consistent(found, given)
+    return found
+
+
+def needed(rule: MergeRule, wanted: Iterable[str]) -> frozenset[str]:
+    """The columns a merge must read to give `wanted`: the key, the sequence fields, and the sequence columns of protected ones.
+
+    Sequence columns whose deletes remove the row always belong to it: whether a row exists must not depend on the columns asked for.
+    """
+    names = set(wanted) | set(rule.key)
+    names.update(rule.sequence_fields)
+    for group in rule.groups:
+        if group.removes or not names.isdisjoint((*group.columns, *group.protected)):
+            names.update(group.columns)
+    aggregates.check(rule, names)
+    return frozenset(names)
+
+
+def _flag(given: Mapping[str, str], key: str) -> bool:
+    text = given.get(key, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidOption(f"option {key!r} is {given[key]!r}; allowed: true, false", key=key, value=given[key])
+    return text == "true"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+
+
+def _needs_lookup(given: Mapping[str, str]) -> bool:
+    producer = given.get("changelog-producer", "none").strip().lower()
+    return producer == "lookup" or _flag(given, "deletion-vectors.enabled") or _flag(given, "force-lookup")
+
+
+# ---- columns -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _function(given: Mapping[str, str], part: Field, name: str) -> FieldFunction:
+    def option(word: str, default: str = "") -> str:
+        return given.get(f"fields.{part.name}.{word}", default)
+
+    limit = option("count-limit", str(NO_LIMIT)).strip()
+    if not limit.lstrip("-").isdigit():
+        key = f"fields.{part.name}.count-limit"
+        raise InvalidOption(f"option {key!r} is {limit!r}; a whole number is wanted", key=key, value=limit)
+    return FieldFunction(
+        column=part.name,
+        name="first_non_null_value" if name == "first_not_null_value" else name,
+        type=part.type,
+        ignore_retract=_flag(given, f"fields.{part.name}.ignore-retract"),
+        delimiter=option("list-agg-delimiter", ","),
+        distinct=_flag(given, f"fields.{part.name}.distinct"),
+        nested_key=_names(option("nested-key")),
+        nested_key_nulls=option("nested-key-null-strategy", "merge").strip().lower(),
+        nested_sequence=_names(option("nested-sequence-field")),
+        count_limit=int(limit),
+        time_field=option("ts-field") or None,
+    )
+
+
+def _aggregation(given: Mapping[str, str], schema: TableSchema) -> dict[str, FieldFunction]:
+    """ENGINE 3.4: sequence fields keep the last value, keys themselves, every other column what its options say."""
+    ordered = _names(given.get("sequence.field", ""))
+    default = given.get("fields.default-aggregate-function", DEFAULT_FUNCTION)
+    found = {}
+    for part in schema.fields:
+        if part.name in ordered:
+            name = LAST_VALUE
+        elif part.name in schema.primary_keys:
+            name = PRIMARY_KEY
+        else:
+            name = given.get(f"fields.{part.name}.aggregate-function", default)
+        found[part.name] = _function(given, part, name.strip())
+    return found
+
+
+def _grouped(given: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
+    """ENGINE 3.3: sequence columns have no function; others may, and need a group for any but `last_non_null_value`."""
+    ordering = {name for group in groups for name in group.columns}
+    protected = {name for group in groups for name in group.protected}
+    default = given.get("fields.default-aggregate-function")
+    found = {}
+    for part in schema.fields:
+        if part.name in ordering:
+            continue
+        name = PRIMARY_KEY if part.name in schema.primary_keys else given.get(f"fields.{part.name}.aggregate-function", default)
+        if name is None:
+            continue
+        if name not in (PRIMARY_KEY, DEFAULT_FUNCTION) and part.name not in protected:
+            key = f"fields.{part.name}.aggregate-function"
+            raise InvalidOption(f"Must use sequence group for aggregation functions but not found for field {part.name}.", key=key, value=name)
+        found[part.name] = _function(given, part, name.strip())
+    return found
+
+
+def _groups(given: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
+    removing = given.get(_ON_GROUP)
+    removers = removing.split(",") if removing is not None else []
+    found: list[SequenceGroup] = []
+    taken: dict[str, str] = {}
+    for key in sorted(given):
+        if not (key.startswith("fields.") and key.endswith(_GROUP)):
+            continue
+        columns = tuple(key[len("fields.") : -len(_GROUP)].split(","))
+        protected = tuple(given[key].split(","))
+        for name in (*columns, *protected):
+            if not schema.has(name):
+                raise InvalidOption(f"Field {name} can not be found in table schema", key=key, value=given[key])
+            if name in taken:
+                raise InvalidOption(f"Field {name} is defined repeatedly by multiple groups: {key} and {taken[name]}", key=key, value=given[key])
+        taken |= dict.fromkeys((*columns, *protected), key)
+        found.append(SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers)))
+    strays = [name for name in removers if not any(name in group.columns for group in found)]
+    if strays:
+        raise InvalidOption(f"field '{removing}' defined in '{_ON_GROUP}' option must be part of sequence groups", key=_ON_GROUP, value=removing)
+    return tuple(found)
+
+
+def _consistent(rule: MergeRule, given: Mapping[str, str]) -> None:
+    pairs: list[tuple[bool, str, str]] = []
+    if rule.engine == "partial-update":
+        pairs = [
+            (rule.ignore_delete and rule.remove_on_delete, "ignore-delete", _ON_DELETE),
+            (rule.ignore_delete and _ON_GROUP in given, "ignore-delete", _ON_GROUP),
+            (rule.remove_on_delete and bool(rule.groups), "sequence-group", _ON_DELETE),
+        ]
+    if rule.engine == "aggregation" and rule.remove_on_delete:
+        pairs = [(one.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{one.column}.ignore-retract") for one in rule.functions.values()]
+    for wrong, one, other in pairs:
+        if wrong:
+            raise InvalidOption(f"{one} and {other} have conflicting behavior so should not be enabled at the same time.", key=other, value=given.get(other))

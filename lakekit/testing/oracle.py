@@ -1,0 +1,458 @@
+"""Merge engines row by row, in plain Python, written from the specification alone: what the columnar engines are held against.
+
+Rows are dictionaries: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_level` where there is one, and the columns. Values are what Arrow's `to_pylist` gives; maps and
+nested tables are lists. Speed is no concern here.
+
+Source: ENGINE.md 1.3, 2.7, 3 and 6.6, with ENGINE_1.4.2 where they differ.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any
+
+from lakekit.types import BINARIES, NESTED, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.rule import MergeRule, SequenceGroup
+    from lakekit.types import DataType
+
+Row = dict[str, Any]
+ADD_KINDS = (0, 2)
+DELETE = 3
+_WIDTH = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+
+
+class Refused(Exception):
+    """The engine refuses these rows; the text is a fragment of the reference's message."""
+
+
+def merge(rows: list[Row], rule: MergeRule) -> list[Row]:
+    """One row a key, deletes included, in no particular order."""
+    keys: dict[Any, list[Row]] = {}
+    for row in rows:
+        keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
+    found = [_merged(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
+    return [{name: value for name, value in row.items() if name != "_level"} for row in found if row is not None]
+
+
+# ---- order (1.3) ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def compare(one: Any, other: Any, *, as_sequence: bool = False) -> int:
+    """-1, 0 or 1; null is smallest, NaN largest of the numbers; -0.0 is below 0.0, but `as_sequence` they are equal."""
+    if one is None or other is None:
+        return (one is not None) - (other is not None)
+    if isinstance(one, float) and not as_sequence:
+        one, other = _float_order(one), _float_order(other)
+    if isinstance(one, str):
+        one, other = one.encode(), other.encode()
+    return int(one > other) - int(one < other)
+
+
+def _float_order(value: float) -> tuple[int, float, float]:
+    return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1.0, value))
+
+
+def _older(one: Row, other: Row, rule: MergeRule) -> int:
+    for name in rule.sequence_fields:
+        mine, theirs = one[name], other[name]
+        found = compare(mine, theirs, as_sequence=True)
+        if rule.descending and mine is not None and theirs is not None:
+            found = -found
+        if found:
+            return found
+    return compare(one["_SEQUENCE_NUMBER"], other["_SEQUENCE_NUMBER"]) or compare(_adds(one), _adds(other))
+
+
+def _age(rule: MergeRule) -> Callable[[Row], Any]:
+    def older(one: Row, other: Row) -> int:
+        return _older(one, other, rule)
+
+    return cmp_to_key(older)
+
+
+def _adds(row: Row) -> bool:
+    return row["_VALUE_KIND"] in ADD_KINDS
+
+
+# ---- engines (3) ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _merged(versions: list[Row], rule: MergeRule) -> Row | None:
+    if len(versions) == 1:
+        return versions[0]
+    if rule.lookup and "_level" in versions[0]:
+        above = [row for row in versions if row["_level"] > 0]
+        lowest = min(above, key=lambda row: row["_level"]) if above else None
+        versions = [row for row in versions if row["_level"] <= 0 or row is lowest]
+    engines: dict[str, Callable[[list[Row], MergeRule], Row | None]] = {
+        "deduplicate": _deduplicate,
+        "first-row": _first_row,
+        "partial-update": _partial_update,
+        "aggregation": _aggregation,
+    }
+    return engines[rule.engine](versions, rule)
+
+
+def _deduplicate(versions: list[Row], rule: MergeRule) -> Row | None:
+    kept = [row for row in versions if _adds(row) or not rule.ignore_delete]
+    return kept[-1] if kept else None
+
+
+def _first_row(versions: list[Row], rule: MergeRule) -> Row | None:
+    if not rule.ignore_delete and not all(_adds(row) for row in versions):
+        raise Refused("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
+    kept = [row for row in versions if _adds(row)]
+    return kept[0] if kept else None
+
+
+def _names(versions: list[Row], rule: MergeRule) -> list[str]:
+    return [field.name for field in rule.fields if field.name in versions[0]]
+
+
+def _copy(row: Row, names: list[str], rule: MergeRule) -> Row:
+    for field in rule.fields:
+        if field.name in names and not field.type.nullable and row[field.name] is None:
+            raise Refused("can not be null")
+    return {name: row[name] for name in names}
+
+
+def _aggregation(versions: list[Row], rule: MergeRule) -> Row | None:
+    names = _names(versions, rule)
+    state = {name: Accumulator(rule.functions[name]) for name in names}
+    held: Row = dict.fromkeys(names)
+    deleted = False
+    for row in versions:
+        deleted = rule.remove_on_delete and row["_VALUE_KIND"] == DELETE
+        if deleted:
+            held = _copy(row, names, rule)
+            continue
+        for name in names:
+            act = state[name].agg if _adds(row) else state[name].retract
+            held[name] = act(held[name], row[name])
+    return {**held, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
+
+
+def _partial_update(versions: list[Row], rule: MergeRule) -> Row | None:
+    names = _names(versions, rule)
+    state = {name: Accumulator(rule.functions[name]) for name in names if name in rule.functions}
+    held: Row = dict.fromkeys(names)
+    filled = inserted = deleted = False
+    sequence = 0
+    for row in versions:
+        deleted = False
+        if not _adds(row):
+            if not filled:
+                held, filled = _copy(row, names, rule), True
+            if rule.ignore_delete:
+                continue
+            sequence = row["_SEQUENCE_NUMBER"]
+            if rule.groups:
+                deleted = _retract_groups(row, held, names, rule, state)
+                if deleted:
+                    held = _copy(row, names, rule)
+            elif rule.remove_on_delete:
+                if row["_VALUE_KIND"] == DELETE:
+                    deleted, held = True, _copy(row, names, rule)
+            else:
+                raise Refused("By default, Partial update can not accept delete records")
+            continue
+        sequence = row["_SEQUENCE_NUMBER"]
+        if rule.groups:
+            _update_groups(row, held, names, rule, state)
+        else:
+            held.update({name: value for name, value in _copy(row, names, rule).items() if value is not None})
+        inserted = filled = True
+    return {**held, "_VALUE_KIND": DELETE if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
+
+
+def _compare_group(row: Row, held: Row, group: SequenceGroup) -> int:
+    return next((found for name in group.columns if (found := compare(row[name], held[name], as_sequence=True))), 0)
+
+
+def _update_groups(row: Row, held: Row, names: list[str], rule: MergeRule, state: dict[str, Accumulator]) -> None:
+    for name in names:
+        group = rule.group_of(name)
+        function = state.get(name)
+        if group is None:
+            if function is not None:
+                held[name] = function.agg(held[name], row[name])
+            elif row[name] is not None:
+                held[name] = row[name]
+            continue
+        if all(row[column] is None for column in group.columns):
+            continue
+        if _compare_group(row, held, group) >= 0:
+            if name in group.columns:
+                held.update({column: row[column] for column in group.columns})
+            else:
+                held[name] = row[name] if function is None else function.agg(held[name], row[name])
+        elif function is not None:
+            held[name] = function.agg_reversed(held[name], row[name])
+
+
+def _retract_groups(row: Row, held: Row, names: list[str], rule: MergeRule, state: dict[str, Accumulator]) -> bool:
+    """Whether the row is removed."""
+    for name in names:
+        group = rule.group_of(name)
+        if group is None or all(row[column] is None for column in group.columns):
+            continue
+        function = state.get(name)
+        if _compare_group(row, held, group) >= 0:
+            if name in group.columns:
+                if row["_VALUE_KIND"] == DELETE and group.removes:
+                    return True
+                held.update({column: row[column] for column in group.columns})
+            else:
+                held[name] = None if function is None else function.retract(held[name], row[name])
+        elif function is not None:
+            held[name] = function.retract(held[name], row[name])
+    return False
+
+
+# ---- aggregate functions (3.4) -----------------------------------------------------------------------------------------------------------------------
+
+
+class Accumulator:
+    """One column's function while one key is merged."""
+
+    def __init__(self, function: FieldFunction) -> None:
+        self.function, self.name, self.type = function, function.name.replace("-", "_"), function.type
+        self.started = False
+
+    def agg(self, acc: Any, value: Any) -> Any:
+        """One more value."""
+        if self.name in ("first_value", "first_non_null_value"):
+            if self.started or (value is None and self.name == "first_non_null_value"):
+                return acc
+            self.started = True
+            return value
+        if self.name in ("last_value", "primary_key"):
+            return value
+        if self.name == "last_non_null_value":
+            return acc if value is None else value
+        if self.name == "count":
+            return (acc or 0) + (value is not None)
+        if self.name == "collect" and self.function.distinct and (acc is not None or value is not None):
+            return _distinct(acc or [], value or [], self.type)
+        if acc is None or value is None:
+            return value if acc is None else acc
+        return _TWO[self.name](self.function, acc, value)
+
+    def agg_reversed(self, acc: Any, value: Any) -> Any:
+        """One more value that is older than what is held."""
+        if self.name == "collect" and not self.function.ignore_retract:
+            return self.agg(acc, value)
+        return self.agg(value, acc)
+
+    def retract(self, acc: Any, value: Any) -> Any:
+        """One value taken back."""
+        if self.function.ignore_retract:
+            return acc
+        match self.name:
+            case "primary_key":
+                return value
+            case "last_value":
+                return None
+            case "last_non_null_value":
+                return None if value is not None else acc
+            case "count":
+                return (acc or 0) - (value is not None)
+            case "sum":
+                if acc is None or value is None:
+                    return acc if acc is not None else None if value is None else _negated(self.type, value)
+                return _added(self.type, acc, _raw_negative(self.type, value))
+            case "product":
+                return acc if acc is None or value is None else _divided(self.type, acc, value)
+            case "collect" | "merge_map" | "nested_update":
+                return acc if acc is None or value is None else _RETRACTED[self.name](self.function, acc, value)
+        raise Refused(f"Aggregate function '{self.function.name}' does not support retraction")
+
+
+def _wrap(t: DataType, value: int) -> int:
+    bits = _WIDTH[t.root]
+    return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def _float(t: DataType, value: float) -> float:
+    if t.root == "DOUBLE" or not math.isfinite(value):
+        return value
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _fitting(t: DataType, value: Decimal) -> Decimal | None:
+    """Rounded half up to the column's scale; null when it needs too many digits."""
+    found = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT)
+    found = found or found.copy_abs()
+    return found if found.copy_abs() < Decimal(10) ** ((t.precision or 10) - (t.scale or 0)) else None
+
+
+def _added(t: DataType, acc: Any, value: Any) -> Any:
+    if t.root == "DECIMAL":
+        total = _EXACT.add(acc, value)
+        total = total or total.copy_abs()
+        if (t.precision or 10) <= 18 and total.scaleb(t.scale or 0, context=_EXACT).copy_abs() < 2**63:
+            return total
+        return _fitting(t, total)
+    return _wrap(t, acc + value) if t.root in _WIDTH else _float(t, acc + value)
+
+
+def _raw_negative(t: DataType, value: Any) -> Any:
+    return _EXACT.minus(value) if t.root == "DECIMAL" else -value
+
+
+def _negated(t: DataType, value: Any) -> Any:
+    if t.root == "DECIMAL":
+        return _fitting(t, _EXACT.minus(value))
+    return _wrap(t, -value) if t.root in _WIDTH else -value
+
+
+def _multiplied(t: DataType, acc: Any, value: Any) -> Any:
+    if t.root == "DECIMAL":
+        return _fitting(t, _EXACT.multiply(acc, value))
+    return _wrap(t, acc * value) if t.root in _WIDTH else _float(t, acc * value)
+
+
+def _divided(t: DataType, acc: Any, value: Any) -> Any:
+    if t.root == "DECIMAL":
+        if not value:
+            raise Refused("Division by zero")
+        exact = Context(prec=300, traps=[Inexact])
+        try:
+            return _fitting(t, exact.divide(acc, value))
+        except Inexact as wrong:
+            raise Refused("Non-terminating decimal expansion") from wrong
+    if t.root in _WIDTH:
+        if value == 0:
+            raise Refused("/ by zero")
+        down = abs(acc) // abs(value)
+        return _wrap(t, down if (acc < 0) == (value < 0) else -down)
+    if value == 0:
+        return math.nan if acc == 0 or math.isnan(acc) else math.copysign(math.inf, acc) * math.copysign(1.0, value)
+    return _float(t, acc / value)
+
+
+def _listed(function: FieldFunction, acc: str, value: str) -> str:
+    if not acc or not value:
+        return acc or value
+    if not function.distinct:
+        return acc + function.delimiter + value
+    known, found = acc.split(function.delimiter), acc
+    for token in value.split(function.delimiter):
+        if token and token not in known:
+            known.append(token)
+            found += function.delimiter + token
+    return found
+
+
+def _same(one: Any, other: Any, t: DataType) -> bool:
+    """Equality of elements; binary ones are never equal in 1.4.2 (compared by identity)."""
+    if t.root in BINARIES:
+        return False
+    if isinstance(one, float) and isinstance(other, float):
+        return compare(one, other) == 0
+    return bool(one == other)
+
+
+def _distinct(acc: list[Any], value: list[Any], t: DataType) -> list[Any]:
+    element = part(t.element)
+    found = list(acc) if element.root in NESTED else []
+    for one in value if element.root in NESTED else [*acc, *value]:
+        if not any(_same(one, other, element) for other in found):
+            found.append(one)
+    return found
+
+
+def _map_keys(function: FieldFunction, entries: list[Any]) -> list[tuple[Any, Any]]:
+    binary = part(function.type.key).root in BINARIES
+    return [((id(entry), entry["key"]) if binary else entry["key"], entry) for entry in entries]
+
+
+def _map(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    return list(dict([*_map_keys(function, acc), *_map_keys(function, value)]).values())
+
+
+def _timed_map(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    row = part(function.type.value)
+    clock = function.time_field or row.fields[-1].name
+    found = dict(_map_keys(function, acc))
+    for key, entry in _map_keys(function, value):
+        fresh, old = entry["value"], found.get(key, {"value": None})["value"]
+        if fresh is None:
+            found.pop(key, None)
+        elif fresh[clock] is not None and (old is None or old[clock] is None or fresh[clock].encode("utf-16-be") > old[clock].encode("utf-16-be")):
+            found[key] = entry
+    return list(found.values())
+
+
+def _nested_key(function: FieldFunction, row: Row) -> Any:
+    return repr([row[name] for name in function.nested_key])
+
+
+def _nested(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    if len(acc) >= function.count_limit:
+        return acc
+    rows = [row for row in acc if row is not None] + [row for row in value if row is not None][: function.count_limit - len(acc)]
+    return list({_nested_key(function, row): row for row in rows}.values()) if function.nested_key else rows
+
+
+def _nested_partial(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    found: dict[Any, Row] = {}
+    for row in (*acc, *value):
+        if row is not None:
+            held = found.setdefault(_nested_key(function, row), dict.fromkeys(row))
+            held.update({name: inner for name, inner in row.items() if inner is not None})
+    return list(found.values())
+
+
+def _collect_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    gone, kept = list(value), []
+    for one in acc:
+        match = next((at for at, other in enumerate(gone) if _same(one, other, part(function.type.element))), None)
+        if match is None:
+            kept.append(one)
+        else:
+            del gone[match]
+    return kept
+
+
+def _map_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    gone = [key for key, _ in _map_keys(function, value)]
+    return [entry for key, entry in _map_keys(function, acc) if key not in gone]
+
+
+def _nested_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+    rows = [row for row in acc if row is not None]
+    gone = [row for row in value if row is not None]
+    if not function.nested_key:
+        return [row for row in rows if row not in gone]
+    keys = {_nested_key(function, row) for row in gone}
+    return [row for key, row in {_nested_key(function, row): row for row in rows}.items() if key not in keys]
+
+
+_TWO: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
+    "sum": lambda function, acc, value: _added(function.type, acc, value),
+    "product": lambda function, acc, value: _multiplied(function.type, acc, value),
+    "max": lambda _, acc, value: value if compare(acc, value) < 0 else acc,
+    "min": lambda _, acc, value: acc if compare(acc, value) < 0 else value,
+    "bool_and": lambda _, acc, value: acc and value,
+    "bool_or": lambda _, acc, value: acc or value,
+    "listagg": _listed,
+    "collect": lambda _, acc, value: acc + value,
+    "merge_map": _map,
+    "merge_map_with_keytime": _timed_map,
+    "nested_update": _nested,
+    "nested_partial_update": _nested_partial,
+}
+_RETRACTED: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {"collect": _collect_back, "merge_map": _map_back, "nested_update": _nested_back}

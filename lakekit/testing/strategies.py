@@ -1,0 +1,269 @@
+"""Hypothesis strategies of merges: a table's rule and the rows that meet in a section, small and full of edges.
+
+    @given(merges())
+    def test_engines(case: Merging): assert merge(case.frame(), case.rule) … oracle.merge(case.rows(), case.rule)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from hypothesis import strategies as st
+
+from lakekit.format.dtypes import polars_schema
+from lakekit.lsm import rule as rules
+from lakekit.model.schema import TableSchema
+from lakekit.types import Field, parse, part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.types import DataType
+
+SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), "_level": pl.Int32()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merging:
+    """A table and rows of it, in the order in which its files are read. `versions`: kind, sequence number, level, values."""
+
+    fields: tuple[Field, ...]
+    key: tuple[str, ...]
+    options: Mapping[str, str]
+    versions: tuple[tuple[int, int, int, tuple[Any, ...]], ...]
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema."""
+        fields = tuple(Field(one.name, one.type, id=number) for number, one in enumerate(self.fields))
+        return TableSchema(version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=self.key, options=dict(self.options))
+
+    @property
+    def rule(self) -> MergeRule:
+        """How its versions merge."""
+        return rules.of(self.schema)
+
+    def frame(self, order: Sequence[int] | None = None) -> pl.DataFrame:
+        """The rows as a section, or some of them in that order."""
+        chosen = self.versions if order is None else [self.versions[at] for at in order]
+        columns = {
+            **{one.name: [row[3][number] for row in chosen] for number, one in enumerate(self.fields)},
+            **{name: [row[at] for row in chosen] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), ("_level", 2))},
+        }
+        return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as the oracle takes them."""
+        return plain(self.frame())
+
+
+def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """A frame as dictionaries, by way of Arrow: Polars' own way rounds decimals that are longer than their column."""
+    return [dict(row) for row in frame.to_arrow().to_pylist()]
+
+
+def canonical(rows: list[dict[str, Any]], rule: MergeRule) -> list[str]:
+    """Rows as texts that are equal where rows are: without regard to their order, nor to that of collections which the reference keeps in hash tables."""
+    hashed = ("merge_map", "merge_map_with_keytime", "nested_partial_update")
+    loose = {name for name, one in rule.functions.items() if one.name in hashed or one.nested_key or (one.name == "collect" and one.distinct)}
+    return sorted(
+        repr(sorted((name, sorted(map(repr, value)) if name in loose and value is not None else value) for name, value in row.items())) for row in rows
+    )
+
+
+# ---- values --------------------------------------------------------------------------------------------------------------------------------------
+
+_EXACT = Context(prec=60)
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee", "a;b")
+
+
+def values(t: DataType) -> st.SearchStrategy[Any]:
+    """Values of a type, edges first; null where the type takes it."""
+    some = _values(t)
+    return st.one_of(st.none(), some, some) if t.nullable else some
+
+
+def _values(t: DataType) -> st.SearchStrategy[Any]:
+    if t.root in _BITS:
+        top = 2 ** (_BITS[t.root] - 1)
+        return st.one_of(st.integers(-3, 5), st.sampled_from((top - 1, -top)))
+    match t.root:
+        case "BOOLEAN":
+            return st.booleans()
+        case "FLOAT" | "DOUBLE":
+            return st.sampled_from((0.0, -0.0, 1.0, -1.5, 0.25, 3.0, 1e10, float("nan"), float("inf"), float("-inf")))
+        case "DECIMAL":
+            top, scale = 10 ** (t.precision or 10) - 1, t.scale or 0
+            numbers = st.one_of(st.integers(-400, 400), st.sampled_from((top, -top, top // 2 + 1)))
+            return numbers.map(lambda n: _EXACT.scaleb(Decimal(max(-top, min(top, n))), -scale))
+        case "CHAR" | "VARCHAR":
+            return st.sampled_from(_TEXTS)
+        case "BINARY" | "VARBINARY":
+            return st.sampled_from((b"", b"a", b"\x80", b"b"))
+        case "DATE":
+            return st.integers(-2, 3).map(lambda day: date.fromordinal(date(1970, 1, 1).toordinal() + day))
+        case "TIMESTAMP":
+            return st.integers(0, 4).map(lambda micro: datetime(2024, 1, 1, microsecond=micro))  # noqa: DTZ001 - a wall clock
+    return _nested_values(t)
+
+
+def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
+    if t.root == "ARRAY":
+        return st.lists(values(part(t.element)), max_size=3)
+    if t.root == "MAP":
+        entry = st.fixed_dictionaries({"key": _values(part(t.key)), "value": values(part(t.value))})
+        return st.lists(entry, max_size=3, unique_by=lambda one: one["key"])
+    return st.fixed_dictionaries({one.name: values(one.type) for one in t.fields})
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------------------------------------
+
+NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(18, 3)", "DECIMAL(20, 2)", "DECIMAL(38, 4)")
+COMPARABLE = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
+ANY = (*COMPARABLE, "BOOLEAN", "ARRAY<INT>", "ROW<x INT, y STRING>")
+ORDERED = ("INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "DECIMAL(20, 2)")
+_ROWS = "ARRAY<ROW<i INT, s STRING, v DOUBLE>>"
+TYPES_OF: dict[str, tuple[str, ...]] = {
+    "sum": NUMBERS,
+    "product": NUMBERS,
+    "max": COMPARABLE,
+    "min": COMPARABLE,
+    "last_value": ANY,
+    "last_non_null_value": ANY,
+    "first_value": ANY,
+    "first_non_null_value": ANY,
+    "first_not_null_value": ("INT",),
+    "bool_and": ("BOOLEAN",),
+    "bool_or": ("BOOLEAN",),
+    "listagg": ("STRING",),
+    "collect": ("ARRAY<INT>", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<ROW<x INT, y STRING>>", "ARRAY<BYTES>"),
+    "merge_map": ("MAP<INT, STRING>", "MAP<STRING, ARRAY<INT>>"),
+    "merge_map_with_keytime": ("MAP<INT, ROW<a INT, b STRING>>",),
+    "nested_update": (_ROWS,),
+    "nested_partial_update": (_ROWS,),
+}
+FUNCTIONS = tuple(TYPES_OF)
+KEYS = (("INT",), ("STRING",), ("BIGINT", "STRING"), ("DATE", "SMALLINT"), ("DECIMAL(20, 2)",), ("BYTES",))
+
+
+def field_of(name: str, text: str) -> Field:
+    """A column from the text of its type."""
+    return Field(name, parse(text))
+
+
+def ordered(t: DataType) -> st.SearchStrategy[Any]:
+    """Values that sequences are made of: NaN has no place in an order."""
+    return values(t).filter(lambda one: one == one)  # noqa: PLR0124 - what NaN is not
+
+
+@st.composite
+def functions(draw: st.DrawFn, name: str, options: dict[str, str], *, column: str, ignores_retract: bool = True) -> Field:
+    """A column that uses an aggregate function, and its options."""
+    options[f"fields.{column}.aggregate-function"] = name
+    if ignores_retract and draw(st.integers(0, 4)) == 0:
+        options[f"fields.{column}.ignore-retract"] = "true"
+    if name in ("listagg", "collect") and draw(st.booleans()):
+        options[f"fields.{column}.distinct"] = "true"
+    if name == "listagg" and draw(st.booleans()):
+        options[f"fields.{column}.list-agg-delimiter"] = draw(st.sampled_from((";", ",,")))
+    if name == "nested_partial_update" or (name == "nested_update" and draw(st.booleans())):
+        options[f"fields.{column}.nested-key"] = draw(st.sampled_from(("i", "i,s")))
+    if name == "nested_update" and draw(st.integers(0, 3)) == 0:
+        options[f"fields.{column}.count-limit"] = draw(st.sampled_from(("1", "3")))
+    return field_of(column, draw(st.sampled_from(TYPES_OF[name])))
+
+
+@st.composite
+def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None = None) -> Merging:
+    """A table of some engine and 1 to 24 rows of at most four keys. `retractions`: whether rows of kind -U and -D are among them."""
+    chosen = engine or draw(st.sampled_from(rules.ENGINES))
+    takes = draw(st.booleans()) if retractions is None else retractions
+    options = {"merge-engine": chosen}
+    key_types = draw(st.sampled_from(KEYS))
+    keys = [field_of(f"k{number}", f"{text} NOT NULL") for number, text in enumerate(key_types)]
+    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(chosen, _chosen)(options))
+    if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
+        columns.append(field_of("u", draw(st.sampled_from(ORDERED))))
+        options["sequence.field"] = "u"
+        options["sequence.field.sort-order"] = draw(st.sampled_from(("ascending", "descending")))
+    if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
+        options["changelog-producer"] = "lookup"
+    fields = (*keys, *columns)
+    return Merging(fields=fields, key=tuple(one.name for one in keys), options=options, versions=draw(_versions(fields, len(keys), takes)))
+
+
+@st.composite
+def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool) -> tuple[Any, ...]:
+    known = draw(st.lists(st.tuples(*(_values(one.type) for one in fields[:keys])), min_size=1, max_size=4, unique=True))
+    kinds = st.sampled_from((0, 0, 0, 2, 1, 3)) if takes else st.sampled_from((0, 2))
+    count = draw(st.integers(1, 24))
+    numbers = draw(st.permutations(range(count))) if draw(st.booleans()) else list(range(count))
+    found, seen = [], set()
+    for number in numbers:
+        which = draw(st.integers(0, len(known) - 1))
+        level = draw(st.sampled_from((0, 0, 1, 3, 5)))
+        if level and (which, level) in seen:
+            level = 0
+        seen.add((which, level))
+        rest = [draw(ordered(one.type) if one.name[0] in "su" else values(one.type)) for one in fields[keys:]]
+        found.append((draw(kinds), number, level, (*known[which], *rest)))
+    return tuple(found)
+
+
+@st.composite
+def _chosen(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
+    if draw(st.booleans()):
+        options["ignore-delete"] = "true"
+    return [field_of("a", draw(st.sampled_from(ANY)))]
+
+
+@st.composite
+def _aggregation(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
+    removes = draw(st.booleans())
+    if removes:
+        options["aggregation.remove-record-on-delete"] = "true"
+    if draw(st.booleans()):
+        options["fields.default-aggregate-function"] = "last_value"
+    names = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3))
+    found = [draw(functions(name, options, column=f"f{number}", ignores_retract=not removes)) for number, name in enumerate(names)]
+    return [*found, field_of("d", "INT")]
+
+
+@st.composite
+def _partial_update(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
+    if draw(st.booleans()):
+        option = draw(st.sampled_from((None, "ignore-delete", "partial-update.remove-record-on-delete")))
+        if option:
+            options[option] = "true"
+        if draw(st.booleans()):
+            options["fields.default-aggregate-function"] = "last_non_null_value"
+        return [field_of("a", draw(st.sampled_from(ANY))), field_of("b", "INT"), field_of("c", "STRING")]
+    return draw(_groups(options))
+
+
+@st.composite
+def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
+    found = [field_of("free", "INT")]
+    sequences = []
+    for number in range(draw(st.integers(1, 2))):
+        columns = [field_of(f"s{number}{letter}", draw(st.sampled_from(ORDERED))) for letter in "xy"[: draw(st.integers(1, 2))]]
+        names = draw(st.lists(st.sampled_from(("", *FUNCTIONS)), min_size=1, max_size=3))
+        protected = [
+            draw(functions(name, options, column=f"p{number}{at}")) if name else field_of(f"p{number}{at}", draw(st.sampled_from(ANY)))
+            for at, name in enumerate(names)
+        ]
+        options[f"fields.{','.join(one.name for one in columns)}.sequence-group"] = ",".join(one.name for one in protected)
+        sequences += [one.name for one in columns]
+        found += [*columns, *protected]
+    extra = draw(st.sampled_from(("", "ignore", "remove")))
+    if extra == "ignore":
+        options["ignore-delete"] = "true"
+    if extra == "remove":
+        options["partial-update.remove-record-on-sequence-group"] = draw(st.sampled_from(sequences))
+    return draw(st.permutations(found))
