@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import registry
 from lakekit.codec import index_container
-from lakekit.errors import Unsupported
+from lakekit.errors import Corrupt, Unsupported
 from lakekit.predicate import And, Leaf, Or
 
 if TYPE_CHECKING:
@@ -108,3 +108,5 @@ def _probe(file: _File, name: str, place: Place, t: DataType, leaf: Leaf) -> boo
         return index.probe(index_container.payload(file.data, place, path=file.path), t, leaf, file.row_count)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True
+    except Corrupt as error:
+        raise (error if file.path is None else error.at(file.path)) from None

@@ -201,6 +201,14 @@ def test_an_index_of_a_later_version_only_costs_time() -> None:
         registry.load("index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
 
 
+def test_a_damaged_index_is_named_with_its_file() -> None:
+    t = parse("INT")
+    container = index_container.encode({"a": {"bitmap": b"\2" + bytes(3)}})
+    with pytest.raises(Corrupt, match=r"^bucket-0/f\.index: rows at offset 1: 4 bytes wanted, 3 left") as caught:
+        evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4, path="bucket-0/f.index")
+    assert (caught.value.path, caught.value.field) == ("bucket-0/f.index", "rows")
+
+
 def test_the_folder_is_the_registry() -> None:
     assert registry.names("index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap")
     assert all(name == registry.load("index", name).NAME for name in registry.names("index"))

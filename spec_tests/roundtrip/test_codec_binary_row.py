@@ -163,6 +163,18 @@ def test_a_column_has_the_hashes_of_its_values(texts: list[str | None]) -> None:
     assert hashing.xx64_column(pa.array(texts, pa.string())).tolist() == [hashing.xx64((text or "").encode()) for text in texts]
 
 
+def test_texts_of_every_length_around_the_words_that_are_copied_at_once() -> None:
+    texts = ["x" * n + "é" for n in (*range(20), *range(118, 140), 300, 5000)]
+    types = [parse("STRING"), parse("BYTES"), parse("INT")]
+    column = pa.array([None, *texts, ""])
+    columns = [column, column.cast(pa.binary()).take(list(range(len(column)))[::-1]), pa.array(range(len(column)), pa.int32())]
+    rows = list(zip(*(c.to_pylist() for c in columns), strict=True))
+    encoded = binary_row.encode_columns(columns, types)
+    assert encoded.to_pylist() == [binary_row.encode(row, types) for row in rows]
+    assert hashing.hash_columns(columns, types).tolist() == [hashing.hash_bytes(row) for row in encoded.to_pylist()]
+    assert hashing.hash_rows(encoded.slice(3, 9)).tolist() == hashing.hash_rows(encoded)[3:12].tolist()
+
+
 def test_only_whole_words_are_hashed() -> None:
     for call in (lambda: hashing.hash_bytes(b"abc"), lambda: hashing.hash_rows(pa.array([b"abc"]))):
         with pytest.raises(LakekitError, match="word"):
