@@ -3,7 +3,8 @@
 Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any physical type, and INT96
 timestamps in the unit asked for. Filters and projections on the frame reach the scan, and skip row groups. Nothing is opened before the frame runs.
 
-INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name.
+INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name. Read as
+microseconds it loses its last three digits, toward zero.
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`.
 """

@@ -364,22 +364,21 @@ OPTIONS = {
     ("yes", "-"): """
         branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
         incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit scan.bucket
-        scan.creation-time-millis
-        scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode scan.plan-sort-partition
-        scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark source.split.open-file-cost
-        source.split.target-size table-read.sequence-number.enabled
+        scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
+        scan.plan-sort-partition scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
+        source.split.open-file-cost source.split.target-size table-read.sequence-number.enabled
     """,
     ("yes", "not yet"): """
         aggregation.remove-record-on-delete bucket bucket-function.type bucket-key changelog-file.format changelog-file.prefix changelog-producer
-        data-file.path-directory data-file.prefix data-file.thin-mode deletion-vectors.bitmap64 deletion-vectors.enabled deletion-vectors.merge-on-read
-        fields.<column>.aggregate-function fields.<column>.count-limit fields.<column>.distinct fields.<column>.ignore-retract
-        fields.<column>.list-agg-delimiter fields.<column>.nested-key fields.<column>.nested-key-null-strategy fields.<column>.nested-sequence-field
-        fields.<column>.ts-field fields.<columns>.sequence-group fields.default-aggregate-function file-index.<type>.<column>.<option>
-        file-index.<type>.columns file-index.in-manifest-threshold file.compression file.compression.per.level file.format file.format.per.level
-        force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression manifest.format merge-engine
-        metadata.stats-dense-store metadata.stats-mode num-levels num-sorted-run.compaction-trigger partial-update.remove-record-on-delete
-        partial-update.remove-record-on-sequence-group partition partition.default-name partition.legacy-name path primary-key primary-key.nullable
-        row-tracking.enabled sequence.field sequence.field.sort-order sequence.snapshot-ordering type
+        data-file.external-paths data-file.path-directory data-file.prefix data-file.thin-mode deletion-vectors.bitmap64 deletion-vectors.enabled
+        deletion-vectors.merge-on-read fields.<column>.aggregate-function fields.<column>.count-limit fields.<column>.distinct
+        fields.<column>.ignore-retract fields.<column>.list-agg-delimiter fields.<column>.nested-key fields.<column>.nested-key-null-strategy
+        fields.<column>.nested-sequence-field fields.<column>.ts-field fields.<columns>.sequence-group fields.default-aggregate-function
+        file-index.<type>.<column>.<option> file-index.<type>.columns file-index.in-manifest-threshold file.compression file.compression.per.level
+        file.format file.format.per.level force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression
+        manifest.format merge-engine metadata.stats-dense-store metadata.stats-mode num-levels num-sorted-run.compaction-trigger
+        partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition partition.default-name partition.legacy-name path
+        primary-key primary-key.nullable row-tracking.enabled sequence.field sequence.field.sort-order sequence.snapshot-ordering type
     """,
     ("-", "not yet"): """
         add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
@@ -389,7 +388,7 @@ OPTIONS = {
         commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix compaction.delete-ratio-threshold compaction.file-num-limit
         compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold compaction.max-size-amplification-percent
         compaction.min.file-num compaction.optimization-interval compaction.size-ratio compaction.skip-expired-partitions compaction.small-file-ratio
-        compaction.total-size-threshold consumer.changelog-only consumer.expiration-time cross-partition-upsert.index-ttl data-file.external-paths
+        compaction.total-size-threshold consumer.changelog-only consumer.expiration-time cross-partition-upsert.index-ttl
         data-file.external-paths.specific-fs data-file.external-paths.strategy delete.force-produce-changelog deletion-vector.index-file.target-size
         deletion-vectors.modifiable disable-explicit-type-casting dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets
         dynamic-bucket.max-buckets dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire file.block-size
