@@ -180,7 +180,7 @@ class Layout:
         return join(self.root, self.directory if directory is None else directory, partition_path, word)
 
     def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
-        """A data or changelog file; an external path is taken as it stands when it lies below one of `external_roots` (or the table)."""
+        """A data or changelog file; an external path, without `file:`, is taken when it lies below one of `external_roots` (or the table)."""
         checked_name(name, field="_FILE_NAME")
         if external_path is not None:
             return self._external(external_path)
@@ -194,7 +194,7 @@ class Layout:
         for root in (*self.external_roots, self.root):
             below = _without_scheme(path).removeprefix(_without_scheme(root).rstrip("/") + "/")
             if below != _without_scheme(path) and all(is_plain(part) for part in below.split("/")):
-                return path
+                return _without_scheme(path)
         allowed = ", ".join(self.external_roots) or "none"
         raise Corrupt(
             f"_EXTERNAL_PATH {path[:200]!a} lies below no root that data-file.external-paths names ({allowed})",
