@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -159,6 +159,30 @@ def each(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
     finally:
         for future in waiting:
             future.cancel()
+
+
+def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
+    """`map(function, inputs)` with up to `depth` inputs under way at once; results come in order, and what nobody waits for is not begun.
+
+    Leaving the iterator early waits for what is under way, so that nothing outlives its caller.
+    """
+    if depth < 2 or getattr(_INSIDE, "busy", False):
+        yield from map(function, inputs)
+        return
+    pool, waiting = _pool(os.getpid()), deque[Future[B]]()
+    try:
+        for item in inputs:
+            waiting.append(pool.submit(copy_context().run, _busy, function, item))
+            if len(waiting) >= depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+        for future in waiting:
+            if not future.cancelled():
+                future.exception()
 
 
 def _busy(function: Callable[[A], B], item: A) -> B:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from lakekit import world
 from lakekit.bucket import slices
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
@@ -66,25 +67,28 @@ class Merge:
         return (*self.on_key, *self.bounds)
 
 
-def lazy(task: Merge, fields: Sequence[Field], *, kinds: bool = False) -> pl.LazyFrame:
-    """The merged rows of a task with those columns (and `_VALUE_KIND`), as a LazyFrame that decodes nothing before it is asked to."""
-    schema = dict(polars_schema(fields, timestamp_unit=task.handle.options.lakekit_timestamp_unit))
+def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, kinds: bool = False) -> pl.LazyFrame:
+    """The merged rows of some buckets with those columns (and `_VALUE_KIND`), as a LazyFrame that decodes nothing before it is asked to.
+
+    As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order.
+    """
+    schema = dict(polars_schema(fields, timestamp_unit=tasks[0].handle.options.lakekit_timestamp_unit))
     if kinds:
         schema[KIND] = pl.Int8()
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
+        pieces = (piece for task in tasks for piece in slices.cut(task))
+        if n_rows is None:
+            yield from world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
+            return
+        # Polars cuts before it filters: with a limit, a condition may not drop rows early
         used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
-        left = n_rows
-        for piece in slices.cut(task):
-            if left is None:
-                yield rows(piece, wanted, predicate)
-                continue
-            # Polars cuts before it filters: with a limit, a condition may not drop rows early
-            found = rows(piece, used, None).head(left)
-            left -= found.height
+        for piece in pieces:
+            found = rows(piece, used, None).head(n_rows)
+            n_rows -= found.height
             yield (found if predicate is None else found.filter(predicate)).select(wanted)
-            if left == 0:
+            if n_rows == 0:
                 return
 
     return register_io_source(source, schema=schema, is_pure=True)

@@ -34,7 +34,8 @@ def merged(plans: Sequence[Plan], fields: Sequence[Field], *, kinds: bool = Fals
     for plan in plans:
         vectors = _vectors(plan)
         parts += _alone(plan, fields, vectors, kinds=kinds, keeps_deletes=keeps_deletes)
-        parts += [buckets.lazy(task, fields, kinds=kinds) for task in tasks(plan, vectors, keeps_deletes=keeps_deletes)]
+        if plan.merged:
+            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), fields, kinds=kinds))
     return _together(parts, plans[0], fields, kinds=kinds)
 
 
