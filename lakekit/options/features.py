@@ -78,7 +78,9 @@ def refuse(feature: str, where: str, *, instead: str | None = None, path: str | 
 
 _SWITCHES = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override", "postpone.merge-on-read", "query-auth.enabled")
 _COLUMN_LISTS = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
-_KINDS = ("format-table", "object-table", "materialized-table", "lance-table", "iceberg-table")
+_KINDS = ("format-table", "materialized-table", "lance-table", "iceberg-table")
+OBJECTS = "object-table"
+"""Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store nothing."""
 
 
 def unreadable(options: Mapping[str, str], where: str) -> Unsupported | None:

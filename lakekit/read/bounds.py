@@ -129,6 +129,8 @@ def _null_counts(counts: pa.Array, width: int) -> NDArray[np.int64]:
 def _lift(known: Bounds, t: DataType) -> Bounds | None:
     """Bounds of the type a file was written with as bounds of the column's type today; None: unknown."""
     old = known.type
+    if old.root in ("FLOAT", "DOUBLE"):
+        known = replace(known, low=_without_nan(known.low), high=_without_nan(known.high))
     if t.root == "CHAR" and old.root == "CHAR":
         known = _unpadded(known)
     if old.as_nullable() == t.as_nullable():
@@ -139,6 +141,11 @@ def _lift(known: Bounds, t: DataType) -> Bounds | None:
     if longer and ((old.root in ("CHAR", "VARCHAR") and t.root == "VARCHAR") or (old.root in BINARIES and t.root == "VARBINARY")):
         return replace(_unpadded(known) if old.root == "CHAR" else known, type=t)
     return None
+
+
+def _without_nan(bound: pa.Array) -> pa.Array:
+    """Parquet and Avro writers may record NaN, which bounds nothing."""
+    return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
 
 
 def _unpadded(known: Bounds) -> Bounds:

@@ -10,7 +10,7 @@ import polars as pl
 from lakekit.errors import SchemaChanged
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas, snapshots
-from lakekit.options.features import check_readable
+from lakekit.options.features import OBJECTS, check_readable, refuse
 from lakekit.read import frames, plan, travel
 from lakekit.types import Field, parse
 
@@ -123,5 +123,8 @@ def _same_time(other: Handle, position: Position) -> Position:
 def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:
     """A scan of a table: its columns are those of the schema in force at the position. Raises `Unsupported` for a table that lakekit refuses."""
     check_readable(handle.all_options, f"table {handle.name}")
-    handle = travel.schema_of(handle, travel.locate(handle, at))
+    position = travel.locate(handle, at)
+    if position.snapshot is None and handle.all_options.get("type") == OBJECTS:
+        raise refuse(OBJECTS, f"table {handle.name}")
+    handle = travel.schema_of(handle, position)
     return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
