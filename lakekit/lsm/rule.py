@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakekit import registry
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates.contract import NO_LIMIT, FieldFunction
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema
     from lakekit.types import Field
 
-ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
 DEFAULT_FUNCTION = "last_non_null_value"
 PRIMARY_KEY = "primary-key"
 LAST_VALUE = "last_value"
@@ -77,9 +77,10 @@ def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: 
     """
     given = dict(schema.options if options is None else options)
     engine = given.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
-    if engine not in ENGINES:
+    engines = registry.names("lsm/engines")
+    if engine not in engines:
         raise Unsupported(
-            f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(ENGINES)}. t.scan(raw=True) reads its rows unmerged",
+            f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(engines)}. t.scan(raw=True) reads its rows unmerged",
             feature=f"merge-engine.{engine}",
         )
     groups = _groups(given, schema) if engine == "partial-update" else ()

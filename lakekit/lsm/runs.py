@@ -51,7 +51,7 @@ class Sections:
 
     def __iter__(self) -> Iterator[Ints]:
         ends = np.append(self.starts[1:], len(self.files))
-        for start, end in zip(self.starts.tolist(), ends.tolist(), strict=True):
+        for start, end in zip(self.starts, ends, strict=True):
             yield self.files[start:end]
 
     @property
@@ -223,7 +223,7 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
     shared = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), min(len(first), len(last)))
     numbers = np.array([float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts])
     spots = _spots(numbers[: len(low)], numbers[len(low) :], rows, pieces)
-    cuts = sorted({first[:shared] + min(int(spot), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for spot in spots.tolist()})
+    cuts = sorted({first[:shared] + min(int(spot), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for spot in spots})
     inside = [cut for cut in cuts if first < cut <= last]
     if low.dtype == pl.Binary:
         return pl.Series(inside, dtype=pl.Binary)

@@ -359,7 +359,7 @@ def _listed(function: FieldFunction, acc: str, value: str) -> str:
 def _same(one: Any, other: Any, t: DataType) -> bool:
     """Equality of elements; binary ones are never equal in 1.4.2 (compared by identity)."""
     if t.root in BINARIES:
-        return False
+        return one is None and other is None
     if isinstance(one, float) and isinstance(other, float):
         return compare(one, other) == 0
     return bool(one == other)

@@ -5,11 +5,11 @@ The functions stand in `choose`, `numbers`, `texts`, `collections`, `nested` and
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakekit import registry
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.lsm.aggregates import bitmaps, choose, collections, nested, numbers, texts  # noqa: F401 - each declares its functions
 from lakekit.lsm.aggregates.contract import KNOWN, Aggregate
@@ -37,8 +37,8 @@ def find(function: FieldFunction, rule: MergeRule) -> Aggregate:
     """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
     if function.name in SKETCHES and function.name not in KNOWN:
         try:
-            import_module("lakekit.lsm.sketches")
-        except ImportError as missing:
+            registry.load("lsm", "sketches")
+        except Unsupported as missing:
             raise Unsupported(
                 f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",

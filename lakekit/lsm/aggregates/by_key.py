@@ -37,11 +37,16 @@ def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: Scala
 def folded(versions: Versions, values: list[Any], ops: Array | None, scalar: Scalar) -> list[Any]:
     """One value a key, from values laid out like `versions.rows`."""
     held: list[Any] = [None] * versions.count
-    done = None if ops is None else ops.tolist()
+    done = None if ops is None else scalars(ops)
     for step in versions.steps():
         for key, value in enumerate(values[step]):  # scalar: functions on whole values
             held[key] = scalar.agg(held[key], value) if done is None else _next(scalar, done[step.start + key], held[key], value)
     return held
+
+
+def scalars(array: Array) -> list[Any]:
+    """An array's values, for a fold by key."""
+    return array.tolist()  # scalar: functions on whole values
 
 
 def _next(scalar: Scalar, op: int, held: Any, value: Any) -> Any:

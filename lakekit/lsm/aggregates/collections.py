@@ -55,7 +55,7 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
         return _collected_by_key(function, versions, column, ops, pool)
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
-    if function.distinct and part(function.type.element).root not in BINARIES:
+    if function.distinct:
         keep = pools.firsts(keys, _element_codes(function, pool)[elements]) | found.set_alone[keys]
         elements, keys = elements[keep], keys[keep]
     return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
@@ -64,12 +64,12 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
 def _element_codes(function: FieldFunction, pool: Pool) -> Array:
     """A number an element, by which equal ones are known."""
     if part(function.type.element).root in BINARIES:
-        return np.arange(len(pool.elements))
+        return np.where(pool.elements.is_null().to_numpy(), -1, np.arange(len(pool.elements)))
     return pools.codes(pool.elements.rename("element").to_frame())
 
 
 def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: Pool) -> pl.Series:
-    codes = _element_codes(function, pool).tolist()
+    codes = by_key.scalars(_element_codes(function, pool))
     nested = part(function.type.element).root in NESTED
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
@@ -106,7 +106,7 @@ def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Se
 
 def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: Pool, scalar: by_key.Scalar) -> pl.Series:
     """A fold over lists of element numbers."""
-    lists = zip(pool.starts.tolist(), pool.sizes.tolist(), pool.there.tolist(), strict=True)
+    lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
     ranges = [list(range(at, at + size)) if real else None for at, size, real in lists]
     held = by_key.folded(versions, ranges, ops, scalar)
     there = np.array([one is not None for one in held], bool)
@@ -124,7 +124,7 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
     pool = pools.of(column.gather(versions.rows))
     codes = _map_codes(function, pool)
     if has(ops, RETRACT, SET_RETRACT):
-        return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=_merging(codes.tolist()), retract=_removing(codes.tolist())))
+        return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=_merging(by_key.scalars(codes)), retract=_removing(by_key.scalars(codes))))
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
     elements, keys = pools.latest(keys, codes[elements], elements)
@@ -174,14 +174,14 @@ def _timed(function: FieldFunction) -> str | None:
 def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """One map of all; a value takes the place of one whose time is older, as text; a null value removes its key."""
     pool = pools.of(column.gather(versions.rows))
-    codes = _map_codes(function, pool).tolist()
+    codes = by_key.scalars(_map_codes(function, pool))
     entries = pool.elements.struct.unnest()
     rows = entries.to_series(1)
     names = [inner.name for inner in part(function.type.value).fields]
     index = len(names) - 1 if function.time_field is None else names.index(function.time_field)
     clock = rows.struct.unnest().to_series(index) if len(rows) else pl.Series([], dtype=pl.String)
     alive_mask = present(rows)
-    alive = [True] * len(rows) if alive_mask is None else alive_mask.tolist()
+    alive = [True] * len(rows) if alive_mask is None else by_key.scalars(alive_mask)
     times = clock.cast(pl.String).to_list()  # scalar: compared entry by entry in the order of versions
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.errors import ValueOutOfRange
+from lakekit.lsm.aggregates import by_key
 from lakekit.lsm.arrays import present
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 
@@ -138,9 +139,9 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     there = present(values)
     held: list[int | None] = [None] * versions.count
     for step in versions.steps():
-        some = [True] * (step.stop - step.start) if there is None else there[step].tolist()
-        op = [ADD] * len(some) if ops is None else ops[step].tolist()
-        for key, (what, real, number) in enumerate(zip(op, some, numbers[step].tolist(), strict=True)):  # scalar: exact integers of 256 bits
+        some = [True] * (step.stop - step.start) if there is None else by_key.scalars(there[step])
+        op = [ADD] * len(some) if ops is None else by_key.scalars(ops[step])
+        for key, (what, real, number) in enumerate(zip(op, some, by_key.scalars(numbers[step]), strict=True)):  # scalar: exact integers of 256 bits
             held[key] = _multiplied(function, held[key], number if real else None, what, (digits, scale))
     there_now = np.array([number is not None for number in held], bool)
     filled = [number or 0 for number in held]

@@ -87,7 +87,7 @@ def _codes(function: FieldFunction, pool: Pool) -> Array:
 
 
 def _scalar(function: FieldFunction, pool: Pool, codes: Array) -> by_key.Scalar:
-    numbers, real = codes.tolist(), _real(pool).tolist()
+    numbers, real = by_key.scalars(codes), by_key.scalars(_real(pool))
     retract = _retracting(function, numbers, _usable(function, pool, real))
     if _is_newer(function):
         return by_key.Scalar(agg=_sequenced(function, pool, numbers, _usable(function, pool, real)), retract=retract)
@@ -116,14 +116,14 @@ def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]
             f"Nested key contains null values. Primary key fields must not be null. (column {function.column}, nested-key {', '.join(function.nested_key)})",
             column=function.column,
         )
-    return (rows & whole).tolist()
+    return by_key.scalars(rows & whole)
 
 
 def _sequenced(function: FieldFunction, pool: Pool, numbers: list[int], usable: list[bool]) -> Any:
     """`agg` of engines after 1.4.2: a row gives way only to one whose sequence is not smaller, and the limit counts keys."""
     fields = pool.elements.struct.unnest()
-    columns = [comparable(fields[name]).tolist() for name in function.nested_sequence]
-    sequences = list(zip(*columns, strict=True)) if columns else [()] * len(numbers)
+    columns = [by_key.scalars(comparable(fields[name], as_sequence=True)) for name in function.nested_sequence]
+    sequences = list(zip(*columns, strict=True)) if columns else [()] * len(numbers)  # scalar: compared row by row of nested tables
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if given is None:

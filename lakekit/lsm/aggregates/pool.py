@@ -87,9 +87,5 @@ def firsts(keys: Ints, element_codes: Array) -> Bools:
 
 def latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints]:
     """For each value within a key its last element, in the order in which values came first; and the keys."""
-    found = (
-        pl.DataFrame({"key": keys, "code": element_codes, "element": elements})
-        .group_by("key", "code", maintain_order=True)
-        .agg(pl.col("element").last())
-    )
+    found = pl.DataFrame({"key": keys, "code": element_codes, "element": elements}).group_by("key", "code", maintain_order=True).agg(pl.col("element").last())
     return found["element"].to_numpy(), found["key"].to_numpy()
