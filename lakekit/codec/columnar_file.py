@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from lakekit.errors import Corrupt, LimitExceeded
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
     from lakekit.codec.avro import Limits
@@ -55,3 +55,16 @@ def _allow(rows: int, inflated: int, size: int, limits: Limits, where: str, path
         raise LimitExceeded(
             f"{where}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one so small", path=path, field="footer"
         )
+
+
+def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
+    """A table as the bytes of an `orc` or `parquet` file. Raises `Unsupported` for a compression that the format does not know."""
+    sink = pa.BufferOutputStream()
+    try:
+        if kind == "orc":
+            orc.write_table(table, sink, compression="uncompressed" if compression == "none" else compression)
+        else:
+            parquet.write_table(table, sink, compression=compression, store_schema=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Unsupported(f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_SHOWN]}", feature=f"{kind}.codec.{compression}") from None
+    return sink.getvalue().to_pybytes()

@@ -100,11 +100,12 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
     """
     shelf = place.world.decoded
     pieces: dict[str, _Piece] = {}
-    missing: list[ManifestFile] = []
+    missing: list[tuple[str, ManifestFile]] = []
     for file in {file.name: file for file in files}.values():
-        piece = shelf.get(_key(place, place.layout.manifest(file.name)))
+        path = place.layout.manifest(file.name)
+        piece = shelf.get((place.storage, path))
         if piece is None:
-            missing.append(file)
+            missing.append((path, file))
         else:
             pieces[file.name] = piece
     for group in _together(missing):
@@ -121,36 +122,35 @@ class _Piece(NamedTuple):
     end: int
 
 
-def _decode(place: Place, files: list[ManifestFile]) -> dict[str, _Piece]:
-    """Reads and decodes manifests, and keeps them."""
-    blobs = _read_all(place, files)
-    whole, counts = entry_files.decode(blobs)
+def _decode(place: Place, files: list[tuple[str, ManifestFile]]) -> dict[str, _Piece]:
+    """Reads and decodes manifests, given with their paths, and keeps them."""
+    whole, counts = entry_files.decode(_read_all(place, files))
     found: dict[str, _Piece] = {}
+    kept: dict[Hashable, _Piece] = {}
     start = 0
-    for file, count in zip(files, counts, strict=True):
-        found[file.name] = _Piece(whole, start, start + count)
+    for (path, file), count in zip(files, counts, strict=True):
+        found[file.name] = kept[place.storage, path] = _Piece(whole, start, start + count)
         start += count
-    kept = {_key(place, place.layout.manifest(name)): piece for name, piece in found.items()}
     place.world.decoded.put(kept, whole.table.nbytes + _FACT_BYTES * len(files))
     return found
 
 
-def _together(files: list[ManifestFile]) -> list[list[ManifestFile]]:
+def _together(files: list[tuple[str, ManifestFile]]) -> list[list[tuple[str, ManifestFile]]]:
     """Manifests in groups that are read and decoded at once."""
-    groups: list[list[ManifestFile]] = []
+    groups: list[list[tuple[str, ManifestFile]]] = []
     left = 0
-    for file in files:
+    for path, file in files:
         if file.size_bytes > left or not groups:
             groups.append([])
             left = TOGETHER_BYTES
-        groups[-1].append(file)
+        groups[-1].append((path, file))
         left -= file.size_bytes
     return groups
 
 
-def _read_all(place: Place, files: list[ManifestFile]) -> list[Manifest]:
-    def read(file: ManifestFile) -> Manifest:
-        path = place.layout.manifest(file.name)
+def _read_all(place: Place, files: list[tuple[str, ManifestFile]]) -> list[Manifest]:
+    def read(one: tuple[str, ManifestFile]) -> Manifest:
+        path, file = one
         return Manifest(path, _read(place, file.name, path, file.size_bytes, "the manifest list"))
 
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
@@ -176,7 +176,7 @@ def _joined(pieces: list[_Piece]) -> Entries:
 def _kept(place: Place, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
     """What a small metadata file lists, decoded once."""
     path = place.layout.manifest(name)
-    key = _key(place, path)
+    key = (place.storage, path)
     found: list[T] | None = place.world.decoded.get(key)
     if found is None:
         found = decode(_read(place, name, path, size_bytes, owner), path=path)
@@ -201,7 +201,3 @@ def _read(place: Place, name: str, path: str, size_bytes: int | None, owner: str
 
 def _spaced(number: int) -> str:
     return f"{number:,}".replace(",", " ")
-
-
-def _key(place: Place, path: str) -> Hashable:
-    return (place.storage, path)

@@ -267,8 +267,8 @@ def identities(entries: Entries) -> Ints:
     extra = some.column("extra_files")
     members = [
         _codes(some.column("partition")),
-        some.numbers("bucket"),
-        some.numbers("level"),
+        some.numbers("bucket").astype(np.int64),
+        some.numbers("level").astype(np.int64),
         _codes(extra.value_lengths()),
         _codes(pc.binary_join(extra, "\0")),
         _codes(some.column("embedded_index")),
@@ -276,12 +276,11 @@ def identities(entries: Entries) -> Ints:
     ]
     code = found[rows]
     for member in members:
-        if (member != member[0]).any():
-            _, code = np.unique(np.stack([code, member]), axis=1, return_inverse=True)
-            code = code.reshape(-1)
+        low, high = int(member.min()), int(member.max())
+        if low != high:
+            _, code = np.unique(code * (high - low + 1) + (member - low), return_inverse=True)
     found[rows] = code + int(found.max()) + 1
-    _, dense = np.unique(found, return_inverse=True)
-    return dense.reshape(-1).astype(np.int64)
+    return found
 
 
 def _codes(column: pa.Array) -> Ints:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import avro, avro_columns, avro_schema, avro_values
+from lakekit.codec import avro, avro_columns
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
 from lakekit.model import entries, metadata_file, record_schemas
@@ -210,20 +210,12 @@ def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Wh
 # ---- writing -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def encode(found: Entries, *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
-    """Entries as one Avro manifest, by the reference's schema; columns of newer writers follow its own, as far as they are set."""
+def encode(found: Entries, **how: Any) -> bytes:
+    """Entries as one manifest by the reference's schema; columns of newer writers follow its own, as far as they are set. `how`: see `metadata_file.write`."""
     table = found.table
     added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(found)]
-    text = record_schemas.text(record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added)))
-    write = avro_values.writer(avro_schema.parse(text))
-
-    def encoded() -> Iterator[bytes]:
-        for record in records(found, [f.name for f in added]):
-            out = bytearray()
-            write(out, record)
-            yield bytes(out)
-
-    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+    fields = record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
+    return metadata_file.write(fields, records(found, [f.name for f in added]), **how)
 
 
 def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

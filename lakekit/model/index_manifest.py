@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec import avro, avro_schema, avro_values
 from lakekit.model import metadata_file, record_schemas
 from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
 from lakekit.model.layout import checked_name
@@ -19,7 +18,7 @@ from lakekit.model.manifest import extra_fields
 from lakekit.model.metadata_file import count, value, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 VERSION = 1
 _KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
@@ -81,21 +80,13 @@ def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex |
     )
 
 
-def encode(entries: Sequence[IndexEntry], *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
-    """Index entries as one Avro file by the reference's schema; what engine 2.0 and newer ones add follows, where it is set."""
+def encode(entries: Sequence[IndexEntry], **how: Any) -> bytes:
+    """Index entries as one file by the reference's schema; what engine 2.0 and newer ones add follows, where it is set. `how`: see `metadata_file.write`."""
     added = extra_fields(entry.extra for entry in entries)
     source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
-    text = record_schemas.text(record_schemas.index_entry(extra, source_meta=source_meta))
-    write = avro_values.writer(avro_schema.parse(text))
-
-    def encoded() -> Iterator[bytes]:
-        for entry in entries:
-            out = bytearray()
-            write(out, dict.fromkeys(added) | _record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]})
-            yield bytes(out)
-
-    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+    rows = (dict.fromkeys(added) | _record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
+    return metadata_file.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
 
 
 def _record(entry: IndexEntry) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec import avro, avro_schema, avro_values
 from lakekit.model import metadata_file, record_schemas
 from lakekit.model.data_file import Stats
 from lakekit.model.layout import checked_name
@@ -93,19 +92,12 @@ def stats_record(found: Stats) -> dict[str, Any]:
     }
 
 
-def encode_list(files: Sequence[ManifestFile], *, codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None) -> bytes:
-    """A manifest list as an Avro file, by the reference's schema; fields of `extra` follow its own."""
+def encode_list(files: Sequence[ManifestFile], **how: Any) -> bytes:
+    """A manifest list by the reference's schema; fields of `extra` follow its own. `how` is what `metadata_file.write` takes."""
     added = extra_fields(file.extra for file in files)
-    text = record_schemas.text((*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items())))
-    write = avro_values.writer(avro_schema.parse(text))
-
-    def encoded() -> Iterable[bytes]:
-        for file in files:
-            out = bytearray()
-            write(out, dict.fromkeys(added) | _record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]})
-            yield bytes(out)
-
-    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+    fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
+    rows = (dict.fromkeys(added) | _record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
+    return metadata_file.write(fields, rows, **how)
 
 
 def _record(file: ManifestFile) -> dict[str, Any]:

@@ -14,16 +14,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec import avro, avro_columns, avro_schema, columnar_file
+import pyarrow as pa
+
+from lakekit.codec import avro, avro_columns, avro_schema, avro_values, columnar_file
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.model import record_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lakekit.codec.avro_schema import Node
+    from lakekit.model.record_schemas import Fields
 
 _REQUIRED = object()
 
@@ -82,6 +84,29 @@ def records(data: bytes, path: str | None = None) -> Records:
         return Records(table(data, path).to_pylist(), None, path)
     container = avro.open_container(data, path=path)
     return Records(avro_columns.read_records(container), record_of(container.schema), path)
+
+
+_COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "deflate": ("zlib", "gzip")}
+"""What ORC and Parquet call an Avro codec; other names they share."""
+
+
+def write(
+    fields: Fields, rows: Iterable[dict[str, Any]], *, kind: str = "avro", codec: str = "zstandard", level: int = avro.ZSTD_LEVEL, sync: bytes | None = None
+) -> bytes:
+    """Records as a file of some kind: `avro`, `orc` or `parquet`. `codec` is Avro's name of a compression, `sync` an Avro file's marker."""
+    if kind != "avro":
+        compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
+        return columnar_file.write_table(pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression)
+    text = record_schemas.text(fields)
+    put = avro_values.writer(avro_schema.parse(text))
+
+    def encoded() -> Iterator[bytes]:
+        for row in rows:
+            out = bytearray()
+            put(out, row)
+            yield bytes(out)
+
+    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
 
 
 # ---- one field of one record -----------------------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The Avro schemas of manifest lists, manifests and index manifests, as the reference writes them (FORMAT 4.1).
 
 The root record is `record` in `org.apache.paimon.avro.generated`; a record within is named after its parent and its field, `record__FILE__KEY_STATS`.
-What may be null is `["null", X]` in this order with default null. `text(LIST)` gives the bytes that stand in a file's header.
+What may be null is `["null", X]` in this order with default null. `text(LIST)` gives the bytes that stand in a file's header. Tables of engines up to 1.4
+may hold the same records as ORC or Parquet (`manifest.format`): `arrow(LIST)` gives their columns.
 
 Fields that a newer writer added are kept: their declarations follow the last field that the reference knows.
 """
@@ -11,10 +12,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
+
+from lakekit.codec.avro_columns import arrow_type
+from lakekit.codec.avro_schema import parse
+
 NAMESPACE = "org.apache.paimon.avro.generated"
 Fields = tuple[tuple[str, Any], ...]
 """Names and types. A type is an Avro primitive's name, ("null", X), ("array", X), fields of a record, or an object given as it is."""
 
+TIME = {"type": "long", "logicalType": "timestamp-millis"}
 STATS: Fields = (
     ("_MIN_VALUES", "bytes"),
     ("_MAX_VALUES", "bytes"),
@@ -48,7 +55,7 @@ FILE: Fields = (
     ("_SCHEMA_ID", "long"),
     ("_LEVEL", "int"),
     ("_EXTRA_FILES", ("array", "string")),
-    ("_CREATION_TIME", ("null", {"type": "long", "logicalType": "timestamp-millis"})),
+    ("_CREATION_TIME", ("null", TIME)),
     ("_DELETE_ROW_COUNT", ("null", "long")),
     ("_EMBEDDED_FILE_INDEX", ("null", "bytes")),
     ("_FILE_SOURCE", ("null", "int")),
@@ -98,6 +105,35 @@ def text(fields: Fields) -> bytes:
     """The schema text of a record of those fields."""
     root = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": _fields(fields, "record")}
     return json.dumps(root, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def arrow(fields: Fields) -> pa.Schema:
+    """The same record as columns of an ORC or Parquet file."""
+    return pa.schema([_arrow_field(name, t) for name, t in fields])
+
+
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
+_TINY = frozenset({"_KIND", "_FILE_SOURCE"})
+"""TINYINT: a type of their own in ORC and Parquet, an int in Avro."""
+
+
+def _arrow_field(name: str, t: Any) -> pa.Field:
+    nullable = isinstance(t, (tuple, list)) and t[0] == "null"
+    inner = t[1] if nullable and isinstance(t, tuple) else t
+    return pa.field(name, pa.int8() if name in _TINY else _arrow(inner), nullable)
+
+
+def _arrow(t: Any) -> pa.DataType:
+    match t:
+        case str():
+            return _ARROW[t]
+        case {"logicalType": _}:
+            return pa.timestamp("ms")
+        case dict() | list():  # declared by a newer writer
+            return arrow_type(parse(json.dumps(t).encode()))
+        case ("array", inner):
+            return pa.list_(_arrow_field("element", inner))
+    return pa.struct([_arrow_field(name, inner) for name, inner in t])
 
 
 def _fields(fields: Fields, parent: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings, strategies as st
@@ -67,6 +68,21 @@ def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entr
     assert entry_files.encode(found, codec=codec) == data
 
 
+KINDS = st.sampled_from([("orc", "zstandard"), ("orc", "null"), ("parquet", "zstandard"), ("parquet", "snappy"), ("parquet", "deflate")])
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_entries(), KINDS)
+def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entries], how: tuple[str, str]) -> None:
+    """ORC holds nanoseconds, and no fraction in the second before 1970: creation times of our century only."""
+    kind, codec = how
+    files = [replace(file, creation_time_ms=None if file.creation_time_ms is None else file.creation_time_ms % 10**12) for file in case[0]]
+    written = entries.concat([entries.empty(), *(entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))])
+    found, counts = entry_files.decode([Manifest("m", entry_files.encode(written, kind=kind, codec=codec))])
+    assert counts == [len(files)]
+    assert found.table.equals(written.table)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(some_entries(12), CODECS), max_size=5))
 def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
@@ -94,6 +110,12 @@ LISTED = st.builds(
     min_row_id=st.none() | LONG,
     max_row_id=st.none() | LONG,
 )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(LISTED, max_size=6), KINDS)
+def test_manifest_list_of_another_format(files: list[ManifestFile], how: tuple[str, str]) -> None:
+    assert manifest.decode_list(manifest.encode_list(files, kind=how[0], codec=how[1])) == files
 
 
 @settings(max_examples=60, deadline=None)
@@ -127,6 +149,12 @@ INDEXES = st.builds(
     external_path=st.none() | NAMES,
     global_index=st.none() | COVERS,
 )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(INDEXES, max_size=5), KINDS)
+def test_index_manifest_of_another_format(found: list[IndexEntry], how: tuple[str, str]) -> None:
+    assert index_manifest.decode(index_manifest.encode(found, kind=how[0], codec=how[1])) == found
 
 
 @settings(max_examples=60, deadline=None)
