@@ -44,6 +44,8 @@ FINE, PROBLEM, USAGE, NO_TABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises but for what is a bug in lakekit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding gets question marks, not a traceback
     parser = _parser()
     asked = parser.parse_args(arguments)
     if asked.run is None:

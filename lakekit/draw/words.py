@@ -30,8 +30,8 @@ def plural(number: int, noun: str, nouns: str | None = None) -> str:
 
 
 def cell(value: object) -> str:
-    """A value of a small table on one line: nulls are a dash, control characters are shown and not sent."""
-    if value is None:
+    """A value of a small table on one line: nulls and empty lists are a dash, control characters are shown and not sent."""
+    if value is None or (isinstance(value, (list, tuple)) and not value):
         return "–"
     if isinstance(value, bool):
         return str(value).lower()
