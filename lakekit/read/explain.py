@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html, text
-from lakekit.draw.words import size
+from lakekit.draw.words import plural, size
 from lakekit.read import lazy
 from lakekit.read.plan import ANYWHERE, Step
 
@@ -47,9 +47,9 @@ class Explain:
     @property
     def _last(self) -> list[str]:
         of = "" if self.bytes_total is None else f" of {size(self.bytes_total)}"
-        found = [f"read     {self.files_read} of {self.files_total} files, {size(self.bytes_read)}{of}    merge: {self.merge}"]
+        found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {size(self.bytes_read)}{of}    merge: {self.merge}"]
         if self.vector_count:
-            found.insert(0, f"deletes  {self.vector_count} vectors, {self.deleted_row_count} rows")
+            found.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
         return found
 
     def __str__(self) -> str:
@@ -99,4 +99,4 @@ def _merge(plan: Plan) -> str:
         return "none"
     files = sum(len(bucket.files) for bucket in plan.merged)
     engine = "" if plan.rule is None else f" by {plan.rule.engine}"
-    return f"{files} files whose keys overlap, in {len(plan.merged)} buckets{engine}"
+    return f"{plural(files, 'file')} whose keys overlap, in {plural(len(plan.merged), 'bucket')}{engine}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Looking(Opened):
     """Facts of a table."""
 

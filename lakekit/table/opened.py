@@ -23,7 +23,7 @@ class Seen:
     snapshot_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Opened:
     """A location, a branch and dynamic options. Nothing here goes stale: each question opens the newest schema and snapshot."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakekit.read.explain import Explain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Reading(Opened):
     """Rows of a table."""
 

@@ -8,7 +8,7 @@ from lakekit.table.looking import Looking
 from lakekit.table.reading import Reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Table(Reading, Looking):
     """A Paimon table: a name, a location and dynamic options. Immutable, hashable, picklable, shared freely by threads.
 
