@@ -57,11 +57,11 @@ def test_options_stays_a_function_when_the_package_of_that_name_is_loaded():
     assert "AttributeError: module 'lakekit' has no attribute 'nothing'" in found.stderr
 
 
-def test_types_are_seen_from_outside(tmp_path):
+def test_types_are_seen_from_outside(tmp_path, mypy_cache):
     """A type checker learns from `lakekit` alone that a scan is a LazyFrame."""
     (tmp_path / "asks.py").write_text("import lakekit as lk\nreveal_type(lk.open('x').scan())\nreveal_type(lk.features())\n")
     found = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", ".mypy_cache/house", str(tmp_path / "asks.py")],
+        [sys.executable, "-m", "mypy", "--cache-dir", mypy_cache, str(tmp_path / "asks.py")],
         capture_output=True,
         text=True,
         check=False,

@@ -23,8 +23,8 @@ def test_ruff(arguments):
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
 
 
-def test_mypy_strict():
-    found = run(sys.executable, "-m", "mypy", "--cache-dir", ".mypy_cache/house", "lakekit")
+def test_mypy_strict(mypy_cache):
+    found = run(sys.executable, "-m", "mypy", "--cache-dir", mypy_cache, "lakekit")
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
 
 
