@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFile
 
 _TAIL_BYTES = 8
-_AT_ONCE = 64
+AT_ONCE = 64
 """Files that one thread looks at in turn: a look at a local file takes microseconds."""
 
 
@@ -34,7 +34,7 @@ def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], sna
 
     def look(first: int) -> list[int]:
         found = []
-        for at in range(first, min(first + _AT_ONCE, len(files))):
+        for at in range(first, min(first + AT_ONCE, len(files))):
             try:
                 _look(handle, files[at], paths[at], snapshot_id)
             except FileMissing:
@@ -47,7 +47,7 @@ def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], sna
                 found.append(at)
         return found
 
-    return [at for part in each(look, range(0, len(files), _AT_ONCE)) for at in part]
+    return [at for part in each(look, range(0, len(files), AT_ONCE)) for at in part]
 
 
 def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:

@@ -22,11 +22,12 @@ from pyroaring import BitMap
 
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.files.evolve import Evolution, evolution
-from lakekit.files.presence import lost, present
-from lakekit.format import avro, blocks, orc, parquet
+from lakekit.files.presence import AT_ONCE, lost, present
+from lakekit.format import avro, blocks, orc, parquet, parquet_footer
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas
 from lakekit.types import Field
+from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ _SYSTEM = {
 _ROW, _PATH = "__lakekit_row", "__lakekit_path"
 _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
+_SCHEMA_BYTES = 256
+"""Bytes of a Parquet footer that a column's name and type hardly ever need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +227,7 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
 
 
 def _whole_or_path(handle: Handle) -> Callable[[str], str | bytes]:
-    """How ORC gets at a file: Arrow opens local files itself."""
+    """How Arrow gets at a file: it opens local ones itself."""
     storage = handle.storage
 
     def read(path: str) -> str | bytes:
@@ -235,14 +238,34 @@ def _whole_or_path(handle: Handle) -> Callable[[str], str | bytes]:
 
 
 def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
-    """Opens the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
+    """Looks into the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
     variants = [field for field in group.evolution.held if _has_variant(field)]
     if not counts and not variants:
         return
-    for file, path in zip(group.files, group.paths, strict=True):
-        source = job.handle.storage.polars(path)
-        rows = parquet.check(job.handle.storage.read(path) if source is None or "://" in source else source, variants, path)
-        blocks.check_count(path, rows, file.row_count)
+    opened = _whole_or_path(job.handle)
+
+    def look(first: int) -> None:
+        for file, path in zip(group.files[first : first + AT_ONCE], group.paths[first : first + AT_ONCE], strict=True):
+            if variants:
+                parquet.check(opened(path), variants, path)
+            if counts:
+                blocks.check_count(path, _row_count(job.handle, file, path), file.row_count)
+
+    each(look, range(0, len(group.files), AT_ONCE))
+
+
+def _row_count(handle: Handle, file: DataFile, path: str) -> int:
+    read, end = handle.storage.read, file.size_bytes - 8
+    length = int.from_bytes(read(path, end, 4), "little")
+    beginning = min(length, _SCHEMA_BYTES * (2 + len(handle.schema.fields)))
+    try:
+        return parquet_footer.row_count(read(path, end - length, beginning))
+    except Corrupt:
+        pass  # longer names than expected, or damage
+    try:
+        return parquet_footer.row_count(read(path, end - length, length))
+    except Corrupt as damaged:
+        raise damaged.at(path) from None
 
 
 def _has_variant(field: Field) -> bool:
@@ -274,7 +297,7 @@ def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
 # ---- rows by position ------------------------------------------------------------------------------------------------------------------------
 
 
-def _gone(job: Job, group: Group, start: int) -> NDArray[np.unsignedinteger] | None:
+def _gone(job: Job, group: Group, start: int) -> NDArray[np.int64] | None:
     """Row numbers of the deleted rows of all files."""
     parts, before = [], start
     for file in group.files:
@@ -307,16 +330,21 @@ def _within(positions: NDArray[np.integer], file: DataFile, what: str) -> None:
         raise Corrupt(f"{what} names row {int(positions[-1])} of {file.name}, which has {file.row_count} rows", path=file.name, field="positions")
 
 
-def _without(frame: pl.LazyFrame, row: str, gone: NDArray[np.unsignedinteger] | None, hit: NDArray[np.bool_] | None, start: int) -> pl.LazyFrame:
-    if hit is not None:
-        if gone is not None:
-            hit[gone - start] = False
-        at = pl.col(row) if start == 0 else pl.col(row) - start
-        return frame.filter(pl.lit(pl.Series("hit", hit)).gather(at))
-    if gone is None:
-        return frame
-    rows = pl.Series("gone", gone).cast(pl.get_index_type())
-    return frame.filter(~pl.col(row).is_in(pl.lit(rows.implode())))
+def _without(frame: pl.LazyFrame, row: str, gone: NDArray[np.integer] | None, hit: NDArray[np.bool_] | None, start: int) -> pl.LazyFrame:
+    """`is_in` works row by row, so that filters above pass below it; a mask that is gathered does not, and would cost every row group that they skip."""
+    if hit is None:
+        return frame if gone is None else frame.filter(~_is_one_of(row, gone))
+    if gone is not None:
+        hit[gone - start] = False
+    kept = int(np.count_nonzero(hit))
+    if kept * 2 < len(hit):
+        return frame.filter(_is_one_of(row, np.flatnonzero(hit) + start))
+    return frame if kept == len(hit) else frame.filter(~_is_one_of(row, np.flatnonzero(~hit) + start))
+
+
+def _is_one_of(row: str, positions: NDArray[np.integer]) -> pl.Expr:
+    rows = pl.Series("rows", positions).cast(pl.get_index_type())
+    return pl.col(row).is_in(pl.lit(rows.implode()))
 
 
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------

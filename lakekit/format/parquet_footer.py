@@ -1,0 +1,90 @@
+"""How many rows a Parquet file says it has, without decoding the rest of its footer.
+
+    … | footer | i32 LE length of the footer | "PAR1"
+
+    footer (Thrift, compact)   1 version · 2 list of schema elements · 3 zig-zag row count · 4 row groups · …
+    member                     byte: (number - last number) << 4 | type; a 0 byte ends a struct
+    types                      1 2 booleans · 3 byte · 4 5 6 zig-zag varints · 7 double · 8 varint length, bytes · 9 10 list: count << 4 | type · 12 struct
+
+The row count comes right after the schema: only names and types of columns are skipped, which is several times faster than opening the file.
+
+Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol.
+"""
+
+from __future__ import annotations
+
+from lakekit.errors import Corrupt
+from lakekit.types import MAX_DEPTH
+
+_VARINTS = frozenset({4, 5, 6})
+_LISTS = frozenset({9, 10})
+
+
+def row_count(footer: bytes) -> int:
+    """The row count of a footer, or of as much of its beginning as holds the schema. Raises `Corrupt`."""
+    try:
+        at, number = 0, 0
+        while True:
+            head = footer[at]
+            at += 1
+            number += head >> 4
+            if head == 0 or head >> 4 == 0:
+                break
+            if number == 3:
+                value, _ = _varint(footer, at)
+                return (value >> 1) ^ -(value & 1)
+            at = _skip(footer, at, head & 15, 0)
+    except IndexError:
+        pass
+    raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        return byte, at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
+
+
+def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
+    """The offset after a value; a negative one never comes, one beyond the end is found out by the next read."""
+    if depth > MAX_DEPTH:
+        raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
+    if kind in _VARINTS:
+        return _varint(data, at)[1]
+    if kind == 8:
+        length, at = _varint(data, at)
+        return at + length
+    if kind == 12:
+        while True:
+            head = data[at]
+            at += 1
+            if head == 0:
+                return at
+            if head >> 4 == 0:
+                _, at = _varint(data, at)
+            at = _skip(data, at, head & 15, depth + 1)
+    if kind in _LISTS:
+        head = data[at]
+        at += 1
+        count = head >> 4
+        if count == 15:
+            count, at = _varint(data, at)
+        if count > len(data):
+            raise Corrupt(f"a list of {count} elements in a Parquet footer of {len(data)} bytes", field="footer")
+        for _ in range(count):
+            at = at + 1 if head & 15 in (1, 2) else _skip(data, at, head & 15, depth + 1)
+        return at
+    if kind in (1, 2, 3, 7):
+        return at + {3: 1, 7: 8}.get(kind, 0)
+    raise Corrupt(f"a value of unknown kind {kind} in the Parquet footer", field="footer")
