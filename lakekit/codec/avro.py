@@ -204,7 +204,10 @@ def _schema(metadata: Mapping[str, bytes]) -> Node:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
     if len(text) > MAX_SCHEMA_BYTES:
         raise LimitExceeded(f"avro.schema is {len(text)} bytes long, {MAX_SCHEMA_BYTES} are allowed", offset=4, field="avro.schema")
-    return avro_schema.parse(text)
+    try:
+        return avro_schema.parse(text)
+    except Corrupt as error:
+        raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
 def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits) -> Iterable[Block]:

@@ -186,10 +186,21 @@ def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _Whe
         raise where.wrong(f"{name} is null", name, int(np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))[0]))
     if found.type == field.type:
         return found
+    if _kin(found.type) != _kin(field.type) and not pa.types.is_null(found.type):
+        raise where.wrong(f"{name} is {found.type}, {field.type} wanted", name)
     try:
         return found.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise where.wrong(f"{name} is {found.type}, {field.type} wanted: {str(error)[:120]}", name) from None
+
+
+def _kin(t: pa.DataType) -> str:
+    """Types whose values may stand for each other: numbers of another width, times by their milliseconds. Text is never read as a number."""
+    if pa.types.is_integer(t) or pa.types.is_timestamp(t):
+        return "number"
+    if pa.types.is_list(t):
+        return f"list of {_kin(t.value_type)}"
+    return str(t)
 
 
 def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Where) -> None:

@@ -27,9 +27,10 @@ _KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
 def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
     """The index files that an index manifest lists, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
     found = metadata_file.records(data, path)
-    metadata_file.check_version([value(row, "_VERSION", int, path) for row in found.rows], VERSION, "index manifest", path)
-    return [
-        IndexEntry(
+    metadata_file.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
+
+    def fact(row: dict[str, Any]) -> IndexEntry:
+        return IndexEntry(
             kind=_kind(row, path),
             partition=value(row, "_PARTITION", bytes, path),
             bucket=value(row, "_BUCKET", int, path),
@@ -42,8 +43,8 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
             global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
             extra=found.others(row, _KNOWN),
         )
-        for row in found.rows
-    ]
+
+    return found.facts(fact)
 
 
 def _kind(row: dict[str, Any], path: str | None) -> int:

@@ -50,9 +50,10 @@ class ManifestFile:
 def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
     """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
     found = metadata_file.records(data, path)
-    metadata_file.check_version([value(row, "_VERSION", int, path) for row in found.rows], VERSION, "manifest list", path)
-    return [
-        ManifestFile(
+    metadata_file.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
+
+    def fact(row: dict[str, Any]) -> ManifestFile:
+        return ManifestFile(
             name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
             size_bytes=count(row, "_FILE_SIZE", path),
             num_added_files=count(row, "_NUM_ADDED_FILES", path),
@@ -67,8 +68,8 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
             max_row_id=value(row, "_MAX_ROW_ID", int, path, default=None),
             extra=found.others(row, _KNOWN),
         )
-        for row in found.rows
-    ]
+
+    return found.facts(fact)
 
 
 def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,10 +22,12 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import record_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lakekit.codec.avro_schema import Node
     from lakekit.model.record_schemas import Fields
+
+    T = TypeVar("T")
 
 _REQUIRED = object()
 
@@ -41,11 +43,21 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one file as dicts, and the declarations of their fields (None where the file is not Avro)."""
+    """The records of one file as dicts, the declarations of their fields (None where the file is not Avro), and where they begin in it."""
 
     rows: list[dict[str, Any]]
     schema: Node | None
-    path: str | None
+    offset: int
+
+    def facts(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
+        """What each record says; an error about one says where the records begin."""
+        found = []
+        for i, row in enumerate(self.rows):
+            try:
+                found.append(fact(row))
+            except Corrupt as error:
+                raise type(error)(f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field) from None
+        return found
 
     def others(self, row: dict[str, Any], known: Collection[str]) -> tuple[Extra, ...]:
         """The fields of a record that are not in `known`, as far as they are set and `may_be_kept`."""
@@ -81,9 +93,10 @@ def table(data: bytes, path: str | None) -> pa.Table:
 def records(data: bytes, path: str | None = None) -> Records:
     """Every record of a metadata file. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if is_columnar(data):
-        return Records(table(data, path).to_pylist(), None, path)
+        return Records(table(data, path).to_pylist(), None, 0)
     container = avro.open_container(data, path=path)
-    return Records(avro_columns.read_records(container), record_of(container.schema), path)
+    offset = container.blocks[0].offset if container.blocks else 0
+    return Records(avro_columns.read_records(container), record_of(container.schema), offset)
 
 
 _COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "deflate": ("zlib", "gzip")}

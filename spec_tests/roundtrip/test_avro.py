@@ -254,6 +254,7 @@ def test_damaged_files_give_a_value_or_an_error_of_ours(file: tuple[str, bytes],
         except Corrupt as error:
             assert error.path == "m"
             assert error.field
+            assert error.offset is not None
         except Unsupported as error:
             assert error.feature
 
