@@ -37,15 +37,8 @@ def retracts(section: pl.DataFrame) -> Bools:
     return (section[KIND].to_numpy() & RETRACT_BIT).astype(bool)
 
 
-def order(section: pl.DataFrame, rule: MergeRule) -> Ints:
-    """Row numbers, oldest version first. Without sequence columns in the section, its own order."""
-    by = ranks(section, rule)
-    if not by:
-        return np.arange(section.height)
-    if len(by) == 1:
-        found = np.argsort(by[0], kind="stable")
-        placed = by[0][found]
-        if not (placed[1:] == placed[:-1]).any():
-            return found
-    adds = ~retracts(section) if KIND in section.columns else np.zeros(section.height, bool)
-    return np.lexsort((adds, *reversed(by)))
+def adds(section: pl.DataFrame) -> Bools:
+    """Which rows win a tie. Without sequence numbers the place in the section stands for them, and there are no ties."""
+    if SEQUENCE in section.columns and KIND in section.columns:
+        return ~retracts(section)
+    return np.zeros(section.height, bool)

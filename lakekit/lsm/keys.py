@@ -28,7 +28,7 @@ _FREE_SLOTS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of a section's rows: their columns, and one integer each. Not `exact`: unequal keys may share an integer."""
+    """The keys of a section's rows: one integer each, and, where unequal keys may share an integer (not `exact`), their columns."""
 
     columns: pl.DataFrame
     codes: Array
@@ -61,7 +61,8 @@ def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
 
 def some(keys: Keys, mask: Bools) -> Keys:
     """The keys of some of the rows."""
-    return Keys(columns=keys.columns.filter(pl.Series(mask)), codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
+    columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
+    return Keys(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
 
 
 def _numbers(column: pl.Series) -> Array | None:
@@ -113,6 +114,17 @@ def repeated(keys: Keys) -> Bools | None:
     twice = np.zeros(len(last), bool)
     twice[at[older]] = True
     return twice[at]
+
+
+def newer_runs(keys: Keys, rank: Ints) -> bool:
+    """Whether the rows fall into few runs of ascending keys, and every row of a later run is newer than all rows of those before."""
+    if not keys.exact or len(keys) < 2:
+        return False
+    starts = np.flatnonzero(np.append(True, keys.codes[1:] <= keys.codes[:-1]))
+    if len(starts) > len(keys) // 16 + 1:
+        return False
+    smallest, largest = np.minimum.reduceat(rank, starts), np.maximum.reduceat(rank, starts)
+    return bool((largest[:-1] < smallest[1:]).all())
 
 
 def blocks(keys: Keys) -> tuple[Ints, Ints]:
@@ -178,14 +190,14 @@ def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> 
 
     Nothing moves, and nothing is sorted, where they are in that order already.
     """
-    if not ranks or _rising(rows, starts, ranks, adds):
+    if not ranks or rising(rows, starts, ranks, adds):
         return rows
     number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
     moved = np.lexsort((adds[rows], *(rank[rows] for rank in reversed(ranks)), number))
     return rows[moved]
 
 
-def _rising(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
+def rising(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
     """Whether rows never grow older inside a block."""
     older = np.zeros(max(len(rows) - 1, 0), bool)
     tied = np.ones(len(older), bool)

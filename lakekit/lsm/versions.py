@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.keys import Keys
     from lakekit.lsm.rule import MergeRule
 
+LEVEL = "_level"
 SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
 """What a version does to a column of its key: nothing; aggregate; aggregate as if it had come before; retract; replace; replace, then retract itself."""
 
@@ -91,25 +93,27 @@ def split(section: pl.DataFrame, rule: MergeRule) -> tuple[Bools, Versions]:
     A key whose rows it cuts down to one still counts as merged.
     """
     keys = keyed.of(section, rule.key)
-    twice = keyed.repeated(keys)
-    if twice is None:
-        rows, starts = keyed.blocks(keys)
-        lone = np.diff(starts, append=len(rows)) == 1
-        twice = np.ones(len(rows), bool)
-        twice[rows[starts[lone]]] = False
-        rows, starts = _without_lone(rows, starts, lone)
-    else:
-        rows, starts = keyed.blocks(keyed.some(keys, twice))
-        rows = np.flatnonzero(twice)[rows]
+    lone, rows, starts = apart(keys)
     if len(rows):
-        adds = ~age.retracts(section)
-        rows = keyed.ordered_blocks(rows, starts, age.ranks(section, rule), adds)
+        ranks = age.ranks(section, rule)
+        if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):
+            rows = keyed.ordered_blocks(rows, starts, ranks, age.adds(section))
         if rule.lookup and LEVEL in section.columns:
             rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
-    return ~twice, ladder(rows, starts)
+    return lone, ladder(rows, starts)
 
 
-LEVEL = "_level"
+def apart(keys: Keys) -> tuple[Bools, Ints, Ints]:
+    """Which rows have a key of their own, and the others in blocks of one key each, in the section's order inside."""
+    twice = keyed.repeated(keys)
+    if twice is not None:
+        rows, starts = keyed.blocks(keyed.some(keys, twice))
+        return ~twice, np.flatnonzero(twice)[rows], starts
+    rows, starts = keyed.blocks(keys)
+    single = np.diff(starts, append=len(rows)) == 1
+    lone = np.zeros(len(rows), bool)
+    lone[rows[starts[single]]] = True
+    return lone, *_without_lone(rows, starts, single)
 
 
 def _without_lone(rows: Ints, starts: Ints, lone: Bools) -> tuple[Ints, Ints]:

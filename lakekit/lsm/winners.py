@@ -1,7 +1,7 @@
 """The one row that stands for each key: the newest of its versions, or the oldest.
 
 A section comes oldest run first, so the winner is nearly always the last row of its key; that is taken for granted, then proved with the sequence
-numbers, and only where the proof fails are rows put in order of age first.
+numbers. Where the proof fails the versions of each key contest: one step of the ladder of versions after the other, all keys at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.lsm import age, keys as keyed
+from lakekit.lsm.versions import apart, ladder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.arrays import Array, Bools, Ints
     from lakekit.lsm.keys import Keys
     from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.versions import Versions
 
 
 def newest(section: pl.DataFrame, rule: MergeRule) -> Bools:
@@ -31,39 +33,35 @@ def oldest(section: pl.DataFrame, rule: MergeRule) -> Bools:
 
 
 def _chosen(section: pl.DataFrame, rule: MergeRule, *, newest_wins: bool) -> Bools:
-    mask = np.zeros(section.height, bool)
     if section.height == 0:
-        return mask
+        return np.zeros(0, bool)
     keys = keyed.of(section, rule.key)
     ranks = age.ranks(section, rule)
-    if keys.is_dense:
-        mask[_dense(section, rule, keys, ranks, newest_wins)] = True
+    mask = np.zeros(section.height, bool)
+    if not keys.is_dense:
+        rows, starts = keyed.blocks(keys)
+        if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.rising(rows, starts, ranks, age.adds(section)):
+            mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
+        else:
+            mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
         return mask
-    rows, starts = keyed.blocks(keys)
-    if ranks:
-        rows = keyed.ordered_blocks(rows, starts, ranks, _adds(section))
-    mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
+    backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
+    at, last = keyed.slots(keys, backwards)
+    if not ranks or _proved(keys, ranks, (at, last), newest_wins):
+        mask[last[last >= 0]] = True
+        return mask
+    mask, rows, starts = apart(keys)
+    mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
     return mask
 
 
-def _adds(section: pl.DataFrame) -> Bools:
-    return ~age.retracts(section) if age.KIND in section.columns else np.zeros(section.height, bool)
-
-
-def _dense(section: pl.DataFrame, rule: MergeRule, keys: Keys, ranks: list[Ints], newest_wins: bool) -> Array:
-    backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
-    at, last = keyed.slots(keys, backwards)
-    if ranks and not _proved(ranks, at, last, newest_wins):
-        order = age.order(section, rule)
-        _, last = keyed.slots(keys, order if newest_wins else order[::-1])
-    return last[last >= 0]
-
-
-def _proved(ranks: list[Ints], at: Array, last: Array, newest_wins: bool) -> bool:
+def _proved(keys: Keys, ranks: list[Ints], slots: tuple[Array, Array], newest_wins: bool) -> bool:
     """Whether no other row of a key is as new (or as old) as its winner."""
+    if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
+        return True
+    at, last = slots
     winner = last[at]
-    others = winner != np.arange(len(at), dtype=winner.dtype)
-    tied = others
+    tied = winner != np.arange(len(at), dtype=winner.dtype)
     for rank in ranks:
         best = rank[winner]
         if (tied & ((rank > best) if newest_wins else (rank < best))).any():
@@ -72,13 +70,27 @@ def _proved(ranks: list[Ints], at: Array, last: Array, newest_wins: bool) -> boo
     return not tied.any()
 
 
+def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
+    """The newest, or the oldest, version of every key."""
+    adds = age.adds(section)
+    held = versions.rows[: versions.count].copy()
+    for step in versions.steps():
+        rivals, mine = versions.rows[step], held[: step.stop - step.start]
+        newer = _newer(rivals, mine, ranks, adds)
+        np.copyto(mine, rivals, where=newer if newest_wins else ~newer)
+    return held
+
+
+def _newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
+    """Which rows are newer than the others, which stand before them in the section: a tie is theirs, unless they retract what another adds."""
+    newer, tied = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+    for rank in ranks:
+        mine, theirs = rank[rows], rank[others]
+        newer |= tied & (mine > theirs)
+        tied &= mine == theirs
+    return newer | (tied & (adds[rows] | ~adds[others]))
+
+
 def lone(section: pl.DataFrame, rule: MergeRule) -> Bools:
     """Which rows are the only version of their key."""
-    keys = keyed.of(section, rule.key)
-    twice = keyed.repeated(keys)
-    if twice is not None:
-        return ~twice
-    rows, starts = keyed.blocks(keys)
-    mask = np.zeros(section.height, bool)
-    mask[rows[starts[np.diff(starts, append=len(rows)) == 1]]] = True
-    return mask
+    return apart(keyed.of(section, rule.key))[0]
