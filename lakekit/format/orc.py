@@ -77,7 +77,7 @@ def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], pa
     names = [f.name for f in fields]
     if any(_has_map(f.type) for f in fields):
         tail = orc_tail.parse(_bytes(source))
-        if orc_tail.has_null_keys(tail.root, tail):  # Arrow would end the process over them
+        if orc_tail.has_null_keys(tail):  # Arrow would end the process over them
             file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail)))
     done = 0
     try:

@@ -4,7 +4,7 @@
     metadata | footer | postscript | one byte: length of the postscript
 
     postscript  1 footer length · 2 compression · 3 block size · 5 metadata length
-    footer      3 stripes · 4 types · 6 rows · 7 column statistics (10: has a null)
+    footer      3 stripes · 4 types · 6 rows · 7 column statistics (1: values)
     stripe      1 offset · 2 index length · 3 data length · 4 footer length · 5 rows
     type        1 kind · 2 subtypes (column numbers, preorder) · 3 field names
     stripe footer  1 streams (1 kind · 2 column · 3 length, in the order of their bytes) · 2 encodings, one a column · 3 time zone of the writer
@@ -36,6 +36,7 @@ PRESENT, DATA, SECONDARY = 0, 1, 5
 _CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
 _MAX_TAIL_BYTES = 64 << 20
 _MAX_CHUNK = (1 << 23) - 1
+_MOST_VALUES = 1 << 31
 _ZEROS_V2 = b"\xc1\xff\x00\x00"
 """512 zeros as a delta run: two header bytes, base 0, delta 0."""
 _ZEROS_V1 = b"\x7f\x00\x00"
@@ -81,7 +82,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """A file's tail: `root` is the type tree; `nulls[i]` whether column i has (or may have) nulls, `counts[i]` how many values that are none."""
+    """A file's tail: `root` is the type tree, `counts[i]` how many values column i has that are not null."""
 
     data: bytes
     codec: str
@@ -90,7 +91,6 @@ class Tail:
     postscript: tuple[Part, ...]
     stripes: tuple[Stripe, ...]
     root: Column
-    nulls: tuple[bool, ...]
     counts: tuple[int, ...]
 
 
@@ -267,7 +267,6 @@ def parse(data: bytes) -> Tail:
             raise Corrupt("a stripe lies outside of the file", field="stripe")
         stripes.append(one)
     statistics = [_parse(s) for s in _all(footer, 7)]
-    nulls = tuple(bool(_whole(s, 10, 1)) for s in statistics) + (True,) * max(0, len(types) - len(statistics))
     return Tail(
         data=data,
         codec=codec,
@@ -276,7 +275,6 @@ def parse(data: bytes) -> Tail:
         postscript=tuple(postscript),
         stripes=tuple(stripes),
         root=_tree(types, 0, 0),
-        nulls=nulls,
         counts=tuple(_whole(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
     )
 
@@ -299,10 +297,21 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
     return Column(_whole(parts, 1), number, parts, children, _all(parts, 3))
 
 
-def has_null_keys(column: Column, tail: Tail) -> bool:
-    """Whether some map below `column` may have a null key."""
-    below = any(has_null_keys(child, tail) for child in column.children)
-    return below or (column.kind == MAP and bool(column.children) and tail.nulls[column.children[0].number])
+def has_null_keys(tail: Tail) -> bool:
+    """Whether some map may have a null key: by the streams that are there, not by statistics, which a damaged file may have wrong."""
+    keys = {column.children[0].number for column in tail.root.walk() if column.kind == MAP and column.children}
+    return bool(keys) and any(keys & _with_nulls(tail, stripe) for stripe in tail.stripes)
+
+
+def _with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
+    """Columns with a stream that says which values are null."""
+    streams = [_parse(stream) for stream in _all(_footer_of(tail, stripe), 1)]
+    return {_whole(members, 2) for members in streams if _whole(members, 1) == PRESENT}
+
+
+def _footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
+    begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
+    return _parse(_inflate(tail.data[begin : begin + stripe.footer_bytes], tail.codec, tail.block_bytes))
 
 
 # ---- the same streams under other types ---------------------------------------------------------------------------------------------------
@@ -324,8 +333,7 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
     for stripe in tail.stripes:
         begin = stripe.offset
         body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
-        held = tail.data[begin + len(body) : begin + len(body) + stripe.footer_bytes]
-        footer, more = _stripe_footer(_parse(_inflate(held, tail.codec, tail.block_bytes)), columns, numbers, moved, tail)
+        footer, more = _stripe_footer(_footer_of(tail, stripe), columns, numbers, moved, tail)
         packed = _chunk(footer, tail)
         sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
         stripes.append(_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
@@ -340,9 +348,7 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
 
 def writer_zone(tail: Tail, number: int) -> str:
     """The time zone of a stripe's writer, as its footer names it; empty where it does not."""
-    stripe = tail.stripes[number]
-    begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
-    footer = _parse(_inflate(tail.data[begin : begin + stripe.footer_bytes], tail.codec, tail.block_bytes))
+    footer = _footer_of(tail, tail.stripes[number])
     return next(iter(_all(footer, 3)), b"").decode("utf-8", "replace")
 
 
@@ -393,5 +399,7 @@ def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int,
 
 def _zeros(encoding: bytes, count: int) -> bytes:
     """At least `count` zeros in the integer encoding of a column."""
+    if count > _MOST_VALUES:
+        raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
     run, step = (_ZEROS_V2, 512) if _whole(_parse(encoding), 1) >= 2 else (_ZEROS_V1, 130)
     return run * (count // step + 1)
