@@ -134,6 +134,21 @@ def test_columns_evolve_as_rows_do(case):
     assert got == wanted
 
 
+def test_nothing_stays_nothing_in_parts_that_change():
+    r = DataType(root="ROW", fields=(Field("y", parse("STRING"), id=11), Field("z", parse("INT"), id=12), Field("x", parse("BIGINT"), id=10)))
+    parts = DataType(root="ROW", fields=(Field("x", parse("INT"), id=10), Field("y", parse("STRING"), id=11)))
+    held = (Field("r", parts, id=9), Field("l", parse("ARRAY<INT>"), id=1), Field("m", parse("MAP<STRING, INT>"), id=2))
+    want = (Field("r", r, id=9), Field("l", parse("ARRAY<STRING>"), id=1), Field("m", parse("MAP<STRING, BIGINT>"), id=2))
+    rows = [[[1, "a"], [1, None], [["k", 1], ["n", None]]], [None, None, None], [[None, None], [], []]]
+    frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
+    made = frame.select(evolution(want, held).columns)
+    assert [list(values) for _, values in rows_of(made, [field.type for field in want])] == [
+        [["a", None, 1], ["1", None], [["k", 1], ["n", None]]],
+        [None, None, None],
+        [[None, None, None], [], []],
+    ]
+
+
 def test_a_name_that_was_dropped_and_added_again_hides_the_old_values():
     held = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=1))
     want = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=2))

@@ -1,0 +1,175 @@
+"""Data files whose bytes their usual readers cannot take as they are: ORC under other types, Avro under a plainer schema, Parquet row counts."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from decimal import Decimal
+from io import BytesIO
+
+import fastavro
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, strategies as st
+from pyarrow import orc as arrow_orc
+
+from lakekit.codec import avro as container
+from lakekit.errors import Corrupt, LakekitError, ValueOutOfRange
+from lakekit.format import avro, orc, orc_tail, parquet_footer
+from lakekit.testing.expectations import canonical, series_of, values_of
+from lakekit.types import Field, parse
+
+MICROS = st.none() | st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999).filter(lambda v: not -1_000_000 < v < 0)
+"""All microseconds from year 1 to 9999 but those of the second before 1970, which ORC does not hold (ENGINE_1.4.2 A.5)."""
+ROWS = st.lists(st.tuples(MICROS, st.none() | st.lists(MICROS, max_size=3), st.dictionaries(st.integers(0, 9), MICROS, max_size=3)), max_size=20)
+
+
+@given(ROWS, st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]))
+def test_orc_timestamps_reach_beyond_nanoseconds(rows, compression):
+    micros = pa.timestamp("us")
+    table = pa.table(
+        {
+            "ts": pa.array([row[0] for row in rows], micros),
+            "ltz": pa.array([row[0] for row in rows], pa.timestamp("us", "UTC")),
+            "l": pa.array([row[1] for row in rows], pa.list_(micros)),
+            "m": pa.array([list(row[2].items()) for row in rows], pa.map_(pa.int32(), micros)),
+        }
+    )
+    buffer = BytesIO()
+    arrow_orc.write_table(table, buffer, compression=compression)
+    kinds = ("TIMESTAMP(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "ARRAY<TIMESTAMP(6)>", "MAP<INT, TIMESTAMP(6)>")
+    fields = [Field(name, parse(kind), id=i) for i, (name, kind) in enumerate(zip(table.column_names, kinds, strict=True))]
+    found = orc.scan(["f"], fields, read=lambda _: buffer.getvalue()).collect()
+    wanted = pl.from_arrow(table)
+    assert found.equals(wanted.with_columns(pl.col("m").cast(found.schema["m"])))
+
+
+def test_orc_refuses_what_nanoseconds_cannot_hold_only_where_they_are_asked_for():
+    table = pa.table({"ts": pa.array([253_402_300_799_999_999, None], pa.timestamp("us")), "n": [1, 2]})
+    buffer = BytesIO()
+    arrow_orc.write_table(table, buffer)
+    fields = [Field("ts", parse("TIMESTAMP(9)"), id=0), Field("n", parse("BIGINT"), id=1)]
+    frame = orc.scan(["f"], fields, read=lambda _: buffer.getvalue())
+    with pytest.raises(ValueOutOfRange) as refusal:
+        frame.collect()
+    assert (refusal.value.column, refusal.value.path) == ("ts", "f")
+    assert frame.select("n").collect()["n"].to_list() == [1, 2]
+    coarse = orc.scan(["f"], fields, read=lambda _: buffer.getvalue(), timestamp_unit="us").collect()
+    assert coarse["ts"].to_physical().to_list() == [253_402_300_799_999_999, None]
+
+
+def test_orc_instants_of_a_legacy_writer_come_back_by_its_zone():
+    """22:13:20Z written in Asia/Shanghai is stored as 14:13:20Z (FORMAT 7.5)."""
+    table = pa.table({"ltz": pa.array([1_699_971_200_000], pa.timestamp("ms", "UTC"))})
+    buffer = BytesIO()
+    arrow_orc.write_table(table, buffer)
+    fields = [Field("ltz", parse("TIMESTAMP(3) WITH LOCAL TIME ZONE"), id=0)]
+    frame = orc.scan(["f"], fields, read=lambda _: buffer.getvalue(), ltz_zone="Asia/Shanghai").collect()
+    assert frame["ltz"].to_physical().to_list() == [1_700_000_000_000]
+
+
+def test_orc_tails_are_written_anew_without_a_change_of_values():
+    table = pa.table({"m": pa.array([[(1, "a"), (2, None)], None, []], pa.map_(pa.int32(), pa.string())), "s": ["x", None, "y"]})
+    for compression in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
+        buffer = BytesIO()
+        arrow_orc.write_table(table, buffer, compression=compression)
+        tail = orc_tail.parse(buffer.getvalue())
+        assert not orc_tail.has_null_keys(tail)
+        again = arrow_orc.ORCFile(BytesIO(orc_tail.relabelled(tail))).read()
+        assert again["m"].to_pylist() == [[{"key": 1, "value": "a"}, {"key": 2, "value": None}], None, []]
+        assert again["s"].to_pylist() == ["x", None, "y"]
+        with pytest.raises(LakekitError):
+            orc_tail.parse(buffer.getvalue()[:-5])
+
+
+# ---- Avro ----------------------------------------------------------------------------------------------------------------------------------------
+
+ROOT = {
+    "type": "record",
+    "name": "record",
+    "fields": [
+        {"name": "n", "type": ["null", "int"]},
+        {"name": "m", "type": ["null", {"type": "map", "values": ["null", "long"]}]},
+        {"name": "l", "type": {"type": "array", "items": ["null", "string"]}},
+        {"name": "r", "type": ["null", {"type": "record", "name": "record_r", "fields": [{"name": "d", "type": ["null", "double"]}]}]},
+    ],
+}
+KINDS = {"n": "INT", "m": "MAP<STRING, BIGINT>", "l": "ARRAY<STRING>", "r": "ROW<d DOUBLE>"}
+FIELDS = [Field(name, parse(kind), id=i) for i, (name, kind) in enumerate(KINDS.items())]
+    Field(name, parse(kind), id=i)
+    for i, (name, kind) in enumerate({"n": "INT", "m": "MAP<STRING, BIGINT>", "l": "ARRAY<STRING>", "r": "ROW<d DOUBLE>"}.items())
+]
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "n": st.none() | st.integers(-(2**31), 2**31 - 1),
+            "m": st.none() | st.dictionaries(st.text("aé", max_size=2), st.none() | st.integers(-(2**63), 2**63 - 1), max_size=3),
+            "l": st.lists(st.none() | st.text(max_size=3), max_size=3),
+            "r": st.none() | st.fixed_dictionaries({"d": st.none() | st.floats(allow_nan=False)}),
+        }
+    ),
+    max_size=12,
+)
+
+
+@given(RECORDS, st.booleans(), st.sampled_from(["null", "deflate", "snappy", "zstandard"]))
+def test_avro_rows_come_as_any_reader_reads_them(records, in_union, codec):
+    """With the record at the top, and with the union around it that releases up to 1.0 wrote."""
+    buffer = BytesIO()
+    fastavro.writer(buffer, ["null", ROOT] if in_union else ROOT, records, codec=codec, sync_interval=64)
+    found = avro.scan(["f"], FIELDS, read=lambda _: buffer.getvalue()).collect().to_dicts()
+    for record in found:
+        record["m"] = None if record["m"] is None else {entry["key"]: entry["value"] for entry in record["m"]}
+    assert found == records
+
+
+def test_avro_arrays_may_come_in_blocks_with_their_sizes():
+    """A negative count is followed by the bytes of the block; Java's blocking encoder writes those."""
+    body = b"".join((b"\x03\x08\x02\x02a\x00", b"\x02\x02\x02b", b"\x00"))  # -2, 4 bytes: ["a", null]; 1: ["b"]; 0
+    text = json.dumps({"type": "record", "name": "record", "fields": [ROOT["fields"][2]]}).encode()
+    data = container.write(text, [body, body])
+    assert avro.scan(["f"], [FIELDS[2]], read=lambda _: data).collect()["l"].to_list() == [["a", None, "b"]] * 2
+
+
+@given(st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), max_size=20), st.sampled_from([(38, 0), (38, 38), (38, 10)]))
+def test_avro_decimals_are_two_s_complement_of_any_length(unscaled, shape):
+    precision, scale = shape
+    kind = parse(f"DECIMAL({precision}, {scale})")
+    schema = {"type": "record", "name": "record", "fields": [{"name": "d", "type": ["null", "bytes"]}]}
+    rows = [{"d": None if v is None else v.to_bytes((v + (v < 0)).bit_length() // 8 + 1, "big", signed=True)} for v in unscaled]
+    buffer = BytesIO()
+    fastavro.writer(buffer, schema, rows)
+    found = avro.scan(["f"], [Field("d", kind, id=0)], read=lambda _: buffer.getvalue()).collect()["d"]
+    wanted = series_of([None if v is None else format(Decimal((v < 0, tuple(map(int, str(abs(v)))), -scale)), "f") for v in unscaled], kind, "d")
+    assert [canonical(v, kind) for v in values_of(found.to_arrow(), kind)] == [canonical(v, kind) for v in values_of(wanted.to_arrow(), kind)]
+
+
+def test_an_avro_decimal_of_too_many_bytes_is_corrupt():
+    schema = {"type": "record", "name": "record", "fields": [{"name": "d", "type": "bytes"}]}
+    buffer = BytesIO()
+    fastavro.writer(buffer, schema, [{"d": bytes(17)}])
+    with pytest.raises(Corrupt, match="more than 16 bytes") as refusal:
+        avro.scan(["f"], [Field("d", parse("DECIMAL(10, 2)"), id=0)], read=lambda _: buffer.getvalue()).collect()
+    assert refusal.value.path == "f"
+
+
+# ---- Parquet --------------------------------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 300), st.integers(1, 30))
+def test_row_counts_come_from_the_head_of_a_footer(rows, columns):
+    buffer = BytesIO()
+    pq.write_table(pa.table({f"column {i}": [i] * rows for i in range(columns)}), buffer)
+    data = buffer.getvalue()
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    assert parquet_footer.row_count(footer) == rows
+    with pytest.raises(Corrupt):
+        parquet_footer.row_count(footer[:8])
+
+
+@given(st.binary(max_size=60))
+def test_any_footer_gives_a_number_or_corrupt(data):
+    with suppress(Corrupt):
+        assert isinstance(parquet_footer.row_count(data), int)
