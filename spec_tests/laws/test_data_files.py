@@ -98,9 +98,6 @@ ROOT = {
 }
 KINDS = {"n": "INT", "m": "MAP<STRING, BIGINT>", "l": "ARRAY<STRING>", "r": "ROW<d DOUBLE>"}
 FIELDS = [Field(name, parse(kind), id=i) for i, (name, kind) in enumerate(KINDS.items())]
-    Field(name, parse(kind), id=i)
-    for i, (name, kind) in enumerate({"n": "INT", "m": "MAP<STRING, BIGINT>", "l": "ARRAY<STRING>", "r": "ROW<d DOUBLE>"}.items())
-]
 RECORDS = st.lists(
     st.fixed_dictionaries(
         {
