@@ -65,6 +65,10 @@ def comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool
     return found
 
 
+NAN = int(float_order(np.array([np.nan]))[0])
+"""What `comparable` makes of NaN."""
+
+
 def take(column: pl.Series, rows: Ints) -> pl.Series:
     """The values at those rows; null where a row number is negative."""
     missing = rows < 0

@@ -154,7 +154,6 @@ def _function(given: Mapping[str, str], part: Field, name: str) -> FieldFunction
         distinct=_flag(given, f"fields.{part.name}.distinct"),
         nested_key=_names(option("nested-key")),
         nested_key_nulls=option("nested-key-null-strategy", "merge").strip().lower(),
-        nested_sequence=_names(option("nested-sequence-field")),
         count_limit=int(limit),
         time_field=option("ts-field") or None,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates.contract import aggregate
 from lakekit.lsm.arrays import comparable, is_whole, present, series, take, values as numbers_of
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
@@ -112,19 +113,19 @@ def _incomparable(function: FieldFunction) -> str | None:
 
 
 @aggregate("max", refuses=_incomparable)
-def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The largest value."""
-    return _best(versions, column, ops, largest=True)
+    return _best(function, versions, column, ops, largest=True)
 
 
 @aggregate("min", refuses=_incomparable)
-def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The smallest value."""
-    return _best(versions, column, ops, largest=False)
+    return _best(function, versions, column, ops, largest=False)
 
 
-def _best(versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
-    if ops is None and is_whole(column.dtype) and not column.null_count():
+def _best(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
+    if ops is None and is_whole(column.dtype) and function.type.root != "BOOLEAN" and not column.null_count():
         return _best_whole(versions, column, largest=largest)
     values = column.gather(versions.rows)
     order = comparable(values)
@@ -134,6 +135,7 @@ def _best(versions: Versions, column: pl.Series, ops: Array | None, *, largest: 
     for step in versions.steps():
         places, numbers = np.arange(step.start, step.stop), order[step]
         mine, peak = held[: len(places)], best[: len(places)]
+        _refuse_booleans(function, (mine != NONE) if there is None else (mine != NONE) & there[step], ops, step)
         better = (mine == NONE) | ((numbers > peak) if largest else (numbers < peak))
         if there is not None:
             better &= there[step]
@@ -145,6 +147,15 @@ def _best(versions: Versions, column: pl.Series, ops: Array | None, *, largest: 
         if ops is not None and there is not None:
             mine[(ops[step] == SET) & ~there[step]] = NONE
     return take(values, held)
+
+
+def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, step: slice) -> None:
+    """Truth values have no order in 1.4.2: two that meet are refused. Case `aggregate_max_boolean_refused`."""
+    if function.type.root == "BOOLEAN" and (meets if ops is None else meets & ((ops[step] == ADD) | (ops[step] == REVERSE))).any():
+        raise Unsupported(
+            f"Incomparable type: BOOLEAN: aggregate function {function.name!r} of column {function.column} compares no truth values; bool_or, bool_and do",
+            feature=f"aggregate.{function.name}.boolean",
+        )
 
 
 def _best_whole(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:

@@ -41,7 +41,6 @@ class FieldFunction:
     distinct: bool = False
     nested_key: tuple[str, ...] = ()
     nested_key_nulls: str = "merge"
-    nested_sequence: tuple[str, ...] = ()
     count_limit: int = NO_LIMIT
     time_field: str | None = None
 

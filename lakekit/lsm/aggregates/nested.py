@@ -2,8 +2,9 @@
 
     key sub_order_id    [{1, A}] + [{2, B}]  ->  [{1, A}, {2, B}]        [{1, A}] + [{1, C}]  ->  [{1, C}]
 
-A value that meets no other stays as it is, null rows and repeated keys included. The options `nested-sequence-field` and `nested-key-null-strategy` come
-from engines after 1.4.2; where one is set, the counting of `count-limit` is theirs too.
+A value that meets no other stays as it is, null rows and repeated keys included. Rows with a key come out in the order of the reference's hash table,
+which `pool.hashed` works out. Engine 1.4.2 knows no `nested-sequence-field` and ignores it (case `aggregate_nested_update`); of later engines
+`nested-key-null-strategy` is followed, and with it their counting of `count-limit`.
 
 Source: ENGINE.md 3.4, `FieldNestedUpdateAgg` and `FieldNestedPartialUpdateAgg` (1.4.2 and the development version).
 """
@@ -15,15 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from lakekit.codec import binary_row, hashing
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import by_key, pool as pools
 from lakekit.lsm.aggregates.collections import any_there, has, lists_by_key
 from lakekit.lsm.aggregates.contract import NO_LIMIT, aggregate, contributions
-from lakekit.lsm.arrays import comparable, present
+from lakekit.lsm.arrays import present
 from lakekit.lsm.versions import RETRACT, SET_RETRACT
 from lakekit.types import part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.aggregates.pool import Pool
     from lakekit.lsm.arrays import Array, Bools, Ints
@@ -34,9 +38,9 @@ def _refuses(function: FieldFunction) -> str | None:
     if function.type.root != "ARRAY" or part(function.type.element).root != "ROW":
         return f"Data type for nested table column must be 'Array<Row>' but was '{function.type}'."
     names = [inner.name for inner in part(function.type.element).fields]
-    strays = [name for name in (*function.nested_key, *function.nested_sequence) if name not in names]
+    strays = [name for name in function.nested_key if name not in names]
     if strays:
-        return f"nested-key or nested-sequence-field of column {function.column} names {', '.join(strays)}; the rows have {', '.join(names)}"
+        return f"nested-key of column {function.column} names {', '.join(strays)}; the rows have {', '.join(names)}"
     return None
 
 
@@ -51,16 +55,17 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
     """All rows of the nested table; with a key, the last of each. Retracting takes away equal rows, or rows of equal key."""
     pool = pools.of(column.gather(versions.rows))
     codes = _codes(function, pool)
+    hashes = _hashes(function, pool)
     if _is_newer(function) or function.count_limit != NO_LIMIT or has(ops, RETRACT, SET_RETRACT):
-        return lists_by_key(versions, column, ops, pool, _scalar(function, pool, codes))
+        return lists_by_key(versions, column, ops, pool, _scalar(function, pool, codes, hashes))
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
     alone = _met_no_other(versions, pool, found.places, found.keys)
-    real = _real(pool)
-    merged = real[elements] & ~alone[keys]
+    merged = _real(pool)[elements] & ~alone[keys]
     rows, rows_keys = elements[merged], keys[merged]
     if function.nested_key:
         rows, rows_keys = pools.latest(rows_keys, codes[rows], rows)
+        rows = rows[pools.hashed(rows_keys, hashes[rows])]
     as_is = alone[keys]
     rows, rows_keys = np.concatenate([rows, elements[as_is]]), np.concatenate([rows_keys, keys[as_is]])
     ordered = np.argsort(rows_keys, kind="stable")
@@ -68,7 +73,16 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
 
 
 def _is_newer(function: FieldFunction) -> bool:
-    return bool(function.nested_sequence) or function.nested_key_nulls != "merge"
+    return function.nested_key_nulls != "merge"
+
+
+def _hashes(function: FieldFunction, pool: Pool) -> Array:
+    """The hash of each row's key as a binary row of its own."""
+    fields = {inner.name: inner.type for inner in part(function.type.element).fields}
+    if not function.nested_key:
+        return np.zeros(len(pool.elements), np.int32)
+    columns = pool.elements.struct.unnest().select(function.nested_key).to_arrow().columns
+    return hashing.hash_rows(binary_row.encode_columns(columns, [fields[name] for name in function.nested_key]))
 
 
 def _real(pool: Pool) -> Bools:
@@ -86,11 +100,16 @@ def _codes(function: FieldFunction, pool: Pool) -> Array:
     return pools.codes(fields.select(function.nested_key) if function.nested_key else fields)
 
 
-def _scalar(function: FieldFunction, pool: Pool, codes: Array) -> by_key.Scalar:
-    numbers, real = by_key.scalars(codes), by_key.scalars(_real(pool))
-    retract = _retracting(function, numbers, _usable(function, pool, real))
-    if _is_newer(function):
-        return by_key.Scalar(agg=_sequenced(function, pool, numbers, _usable(function, pool, real)), retract=retract)
+def _scalar(function: FieldFunction, pool: Pool, codes: Array, hashes: Array) -> by_key.Scalar:
+    numbers, real, spots = by_key.scalars(codes), by_key.scalars(_real(pool)), by_key.scalars(hashes)
+    usable = _usable(function, pool, real)
+
+    def tabled(rows: list[int], gone: set[int] | None = None) -> list[int]:
+        """The last row of each key, in the order of a hash table that all of them went into."""
+        kept = {numbers[element]: element for element in rows}
+        order = pools.hash_order([spots[element] for element in kept.values()])
+        found = list(kept.values())
+        return [found[at] for at in order if gone is None or numbers[found[at]] not in gone]
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if held is None or given is None:
@@ -99,9 +118,17 @@ def _scalar(function: FieldFunction, pool: Pool, codes: Array) -> by_key.Scalar:
             return held
         fresh = [element for element in given if real[element]][: function.count_limit - len(held)]
         rows = [*(element for element in held if real[element]), *fresh]
-        return list({numbers[element]: element for element in rows}.values()) if function.nested_key else rows
+        return tabled(rows) if function.nested_key else rows
 
-    return by_key.Scalar(agg=agg, retract=retract)
+    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
+        if held is None or given is None:
+            return held
+        gone = {numbers[element] for element in given if usable[element]}
+        rows = [element for element in held if usable[element]]
+        return tabled(rows, gone) if function.nested_key else [element for element in rows if numbers[element] not in gone]
+
+    newer = _limited(function, numbers, usable, tabled) if _is_newer(function) else agg
+    return by_key.Scalar(agg=newer, retract=retract)
 
 
 def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]:
@@ -119,43 +146,24 @@ def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]
     return by_key.scalars(rows & whole)
 
 
-def _sequenced(function: FieldFunction, pool: Pool, numbers: list[int], usable: list[bool]) -> Any:
-    """`agg` of engines after 1.4.2: a row gives way only to one whose sequence is not smaller, and the limit counts keys."""
-    fields = pool.elements.struct.unnest()
-    columns = [by_key.scalars(comparable(fields[name], as_sequence=True)) for name in function.nested_sequence]
-    sequences = list(zip(*columns, strict=True)) if columns else [()] * len(numbers)  # scalar: compared row by row of nested tables
+def _limited(function: FieldFunction, numbers: list[int], usable: list[bool], tabled: Callable[[list[int]], list[int]]) -> Any:
+    """`agg` of engines after 1.4.2: the limit counts keys, and the first value goes through the table too."""
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if given is None:
             return held
         if not function.nested_key:
-            kept = [element for element in held or () if usable[element]]
             if held is not None and len(held) >= function.count_limit:
                 return held
+            kept = [element for element in held or () if usable[element]]
             return [*kept, *[element for element in given if usable[element]][: function.count_limit - len(held or ())]]
-        rows: dict[int, int] = {}
-        for element, limited in (*((one, False) for one in held or ()), *((one, True) for one in given)):
-            if not usable[element]:
-                continue
-            old = rows.get(numbers[element])
-            if (old is None and (not limited or len(rows) < function.count_limit)) or (old is not None and sequences[element] >= sequences[old]):
+        rows = {numbers[element]: element for element in held or () if usable[element]}
+        for element in given:
+            if usable[element] and (numbers[element] in rows or len(rows) < function.count_limit):
                 rows[numbers[element]] = element
-        return list(rows.values())
+        return tabled(list(rows.values()))
 
     return agg
-
-
-def _retracting(function: FieldFunction, numbers: list[int], usable: list[bool]) -> Any:
-    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if held is None or given is None:
-            return held
-        gone = {numbers[element] for element in given if usable[element]}
-        rows = [element for element in held if usable[element]]
-        if function.nested_key:
-            rows = list({numbers[element]: element for element in rows}.values())
-        return [element for element in rows if numbers[element] not in gone]
-
-    return retract
 
 
 @aggregate("nested_partial_update", refuses=_refuses_partial)
@@ -169,11 +177,13 @@ def nested_partial_update(function: FieldFunction, versions: Versions, column: p
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
     names = rows.columns
     grouped = (
-        rows.with_columns(_key=keys[merged], _code=_codes(function, pool)[elements[merged]])
+        rows.with_columns(_key=keys[merged], _code=_codes(function, pool)[elements[merged]], _hash=_hashes(function, pool)[elements[merged]])
         .group_by("_key", "_code", maintain_order=True)
-        .agg(pl.col(name).last(ignore_nulls=True) for name in names)
+        .agg(pl.col("_hash").first(), *(pl.col(name).last(ignore_nulls=True) for name in names))
     )
     as_is = alone[keys]
     untouched = pl.DataFrame({"_key": keys[as_is], "row": pool.elements.gather(pl.Series(elements[as_is]))})
+    by_hash = pools.hashed(grouped["_key"].to_numpy(), grouped["_hash"].to_numpy())
+    grouped = grouped[by_hash]
     both = pl.concat([grouped.select("_key", pl.struct(names).alias("row")), untouched]).sort("_key", maintain_order=True)
     return pools.listed(column, both["row"], both["_key"].to_numpy(), any_there(versions, pool, found.places, found.keys))

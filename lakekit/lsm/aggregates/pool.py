@@ -89,3 +89,18 @@ def latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints
     """For each value within a key its last element, in the order in which values came first; and the keys."""
     found = pl.DataFrame({"key": keys, "code": element_codes, "element": elements}).group_by("key", "code", maintain_order=True).agg(pl.col("element").last())
     return found["element"].to_numpy(), found["key"].to_numpy()
+
+
+def hashed(keys: Ints, hashes: Array) -> Ints:
+    """The order in which Java's hash tables, one a key, give back what was put into them: by bucket, then as it was put in. `keys` ascend."""
+    count = np.bincount(keys) if len(keys) else np.zeros(0, np.int64)
+    # a table doubles when more than three quarters of its buckets are taken
+    capacity = np.maximum(16, 2 ** np.ceil(np.log2(np.maximum(count, 1) / 0.75)).astype(np.int64))
+    spread = hashes.astype(np.int32).view(np.uint32)
+    bucket = (spread ^ (spread >> np.uint32(16))).astype(np.int64) & (capacity[keys] - 1)
+    return np.lexsort((bucket, keys))
+
+
+def hash_order(hashes: list[int]) -> list[int]:
+    """The same for one table."""
+    return [int(at) for at in hashed(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64).astype(np.int32))]

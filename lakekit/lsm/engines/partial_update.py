@@ -23,7 +23,7 @@ from lakekit.errors import InvalidOption
 from lakekit.lsm import age, aggregates
 from lakekit.lsm.aggregates.choose import last_non_null_value, last_rows
 from lakekit.lsm.aggregates.contract import FieldFunction
-from lakekit.lsm.arrays import Array, Bools, Ints, comparable, take
+from lakekit.lsm.arrays import NAN, Array, Bools, Ints, comparable, take
 from lakekit.lsm.engines.shared import assembled, check_not_null
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
 from lakekit.model.row_kind import RowKind
@@ -41,6 +41,7 @@ class Walk:
 
     group: SequenceGroup
     numbers: list[Ints]
+    floats: list[bool]
     empty: Bools
     held: list[Ints]
     sequence: Array
@@ -195,17 +196,21 @@ def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Wa
     empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
     held = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
-    return Walk(group=group, numbers=numbers, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
+    floats = [section[name].dtype.is_float() for name in group.columns]
+    return Walk(group=group, numbers=numbers, floats=floats, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
 
 
 def _not_smaller(walk: Walk, step: slice) -> Bools:
-    """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest."""
+    """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest; NaN is the equal of any number."""
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
-    for numbers, held in zip(walk.numbers, walk.held, strict=True):
-        mine = held[:height]
-        larger |= tied & (numbers[step] > mine)
-        tied &= numbers[step] == mine
+    for numbers, held, is_float in zip(walk.numbers, walk.held, walk.floats, strict=True):
+        mine, theirs = held[:height], numbers[step]
+        alike = theirs == mine
+        if is_float:
+            alike |= ((theirs == NAN) | (mine == NAN)) & (theirs != _NULL) & (mine != _NULL)
+        larger |= tied & (theirs > mine) & ~alike
+        tied &= alike
     return larger | tied
 
 
