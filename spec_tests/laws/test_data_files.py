@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 from pyarrow import orc as arrow_orc
 
 from lakekit.codec import avro as container
-from lakekit.errors import Corrupt, LakekitError, ValueOutOfRange
-from lakekit.format import avro, orc, orc_tail, parquet_footer
+from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
+from lakekit.format import avro, orc, orc_tail, parquet, parquet_footer
 from lakekit.testing.expectations import canonical, series_of, values_of
 from lakekit.types import Field, parse
 
@@ -170,3 +170,26 @@ def test_row_counts_come_from_the_head_of_a_footer(rows, columns):
 def test_any_footer_gives_a_number_or_corrupt(data):
     with suppress(Corrupt):
         assert isinstance(parquet_footer.row_count(data), int)
+
+
+@pytest.mark.parametrize("kind", ["VARIANT", "ARRAY<VARIANT>", "MAP<STRING, VARIANT>", "ROW<v VARIANT>"])
+def test_a_shredded_variant_is_refused_by_name_wherever_it_is(kind, tmp_path):
+    plain = {"metadata": pa.binary(), "value": pa.binary()}
+
+    def nested(members):
+        inner = pa.struct(list(members.items()))
+        shapes = {"V": inner, "A": pa.list_(inner), "M": pa.map_(pa.string(), inner), "R": pa.struct([("v", inner)])}
+        return shapes[kind[0]]
+
+    for members, refused in ((plain, False), (plain | {"typed_value": pa.int64()}, True)):
+        path = str(tmp_path / f"{refused}.parquet")
+        pq.write_table(pa.table({"v": pa.nulls(3, nested(members)), "n": [1, 2, 3]}), path)
+        fields = [Field("v", parse(kind), id=0), Field("n", parse("BIGINT"), id=1)]
+        if not refused:
+            assert parquet.check(path, fields, path) == 3
+            assert parquet.scan([path], fields, paths=[path]).collect()["v"].null_count() == 3
+            continue
+        with pytest.raises(Unsupported, match="shredded") as refusal:
+            parquet.check(path, fields, path)
+        assert (refusal.value.feature, refusal.value.path) == ("type.variant.shredded", path)
+        assert parquet.check(path, fields[1:], path) == 3
