@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
-from pyroaring import BitMap
 
 from lakekit.errors import Corrupt, LakekitError, Unsupported
+from lakekit.files import positions
 from lakekit.files.evolve import Evolution, evolution
 from lakekit.files.presence import AT_ONCE, lost, present
 from lakekit.format import avro, blocks, orc, parquet, parquet_footer
@@ -32,7 +31,9 @@ from lakekit.world import each
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
+    from pyroaring import BitMap
 
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
@@ -191,7 +192,7 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     start = group.start if job.row_index is not None else 0
     frame = _scan(job, group, (row, start) if positional or numbered else None)
     if positional:
-        frame = _without(frame, row, _gone(job, group, start), _hit(job, group), start)
+        frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept)
     evolved = group.evolution
     plain = evolved.is_plain and (job.is_keyed or not job.system) and not {LEVEL, FILE} & set(job.system) and (job.row_index is not None or not positional)
     if plain:
@@ -292,59 +293,6 @@ def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
         case "_VALUE_KIND" if not job.is_keyed:
             return pl.lit(0, pl.Int8).alias(name)
     return pl.col(name)
-
-
-# ---- rows by position ------------------------------------------------------------------------------------------------------------------------
-
-
-def _gone(job: Job, group: Group, start: int) -> NDArray[np.int64] | None:
-    """Row numbers of the deleted rows of all files."""
-    parts, before = [], start
-    for file in group.files:
-        found = job.dropped.get(file.name)
-        if found is not None:
-            _within(found, file, "a deletion vector")
-            parts.append(found.astype(np.int64) + before)
-        before += file.row_count
-    return np.concatenate(parts) if parts else None
-
-
-def _hit(job: Job, group: Group) -> NDArray[np.bool_] | None:
-    """A mask over the rows of all files: what their indexes left."""
-    if not any(file.name in job.kept for file in group.files):
-        return None
-    mask, before = np.ones(group.row_count, bool), 0
-    for file in group.files:
-        hit = job.kept.get(file.name)
-        if hit is not None:
-            found = np.asarray(hit.to_array() if isinstance(hit, BitMap) else hit, np.int64)
-            _within(found, file, "a file index")
-            mask[before : before + file.row_count] = False
-            mask[before + found] = True
-        before += file.row_count
-    return mask
-
-
-def _within(positions: NDArray[np.integer], file: DataFile, what: str) -> None:
-    if len(positions) and int(positions[-1]) >= file.row_count:
-        raise Corrupt(f"{what} names row {int(positions[-1])} of {file.name}, which has {file.row_count} rows", path=file.name, field="positions")
-
-
-def _without(frame: pl.LazyFrame, row: str, gone: NDArray[np.integer] | None, hit: NDArray[np.bool_] | None, start: int) -> pl.LazyFrame:
-    """`is_in` works row by row, so that filters above pass below it; a mask that is gathered does not, and would cost every row group that they skip."""
-    if hit is None:
-        return frame if gone is None else frame.filter(~_is_one_of(row, gone))
-    if gone is not None:
-        hit[gone - start] = False
-    kept = int(np.count_nonzero(hit))
-    if kept * 2 < len(hit):
-        return frame.filter(_is_one_of(row, np.flatnonzero(hit) + start))
-    return frame if kept == len(hit) else frame.filter(~_is_one_of(row, np.flatnonzero(~hit) + start))
-
-
-def _is_one_of(row: str, positions: NDArray[np.integer]) -> pl.Expr:
-    rows = pl.Series("rows", positions).cast(pl.get_index_type())
-    return pl.col(row).is_in(pl.lit(rows.implode()))
 
 
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------

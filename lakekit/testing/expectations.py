@@ -30,12 +30,13 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.format.dtypes import polars_type
+from lakekit.testing.fixtures import fixtures
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part, timestamp_unit, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIXTURES = str(Path(__file__).parents[2] / "fixtures")
+FIXTURES = str(fixtures())
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -75,9 +76,9 @@ class Case:
         raise LookupError(msg)
 
 
-def load(case: str, *, fixtures: str = FIXTURES) -> Case:
-    """The golden table `case` ("dedup_orc") of the folder `fixtures`."""
-    facts = json.loads(Path(f"{fixtures}/tables/{case}.json").read_bytes())
+def load(case: str, *, root: str = FIXTURES) -> Case:
+    """The golden table `case` ("dedup_orc") of a folder of fixtures."""
+    facts = json.loads(Path(f"{root}/tables/{case}.json").read_bytes())
     return Case(
         name=facts["case"],
         about=facts["about"],
@@ -85,7 +86,7 @@ def load(case: str, *, fixtures: str = FIXTURES) -> Case:
         engine=facts["engine"],
         primary_keys=tuple(facts["primary_keys"]),
         partition_keys=tuple(facts["partition_keys"]),
-        path=f"{fixtures}/{facts['location']}",
+        path=f"{root}/{facts['location']}",
         reads=tuple(_read(read) for read in facts["reads"]),
     )
 
