@@ -1,9 +1,10 @@
 """The rows of one bucket whose runs overlap, merged: what a merge engine leaves of all versions of each key.
 
-Engines that choose rows (deduplicate, first-row) read the key columns first, compute one mask of winners, and filter the payload inside its own scan:
-the user's filter first, so that row groups are skipped, the mask second. The mask is positional, so any filter may stand below it. Engines that build
-rows (partial-update, aggregation) read what the fold needs and fold. Only conditions on key columns may go below a fold, and below the scan of the keys:
-they keep or drop all versions of a key alike.
+Engines that choose rows (deduplicate, first-row) compute one mask of winners from the key columns. Without a condition, or with one that keys decide, keys
+and payload come from one scan: measured, that costs less than a second look at the files. Under a condition on values the keys are read first, and the
+payload is filtered inside its own scan: the condition first, so that row groups are skipped, the mask second; it is positional, so any filter may stand
+below it. Engines that build rows (partial-update, aggregation) read what the fold needs and fold. Only conditions on key columns may go below a fold, and
+below the scan of the keys: they keep or drop all versions of a key alike.
 """
 
 from __future__ import annotations
@@ -108,20 +109,28 @@ def _built(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.D
 
 
 def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    needed = {*task.rule.key, *task.rule.sequence_fields}
+    used = {*names, *(asked := [] if condition is None else condition.meta.root_names())}
+    decisive = {*task.rule.key, *task.rule.sequence_fields}
     kinds = task.retracts or task.rule.ignore_delete
-    below = task.below
-    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=kinds), row_index=ROW if below else None)
-    keys = age.filter(*below).collect() if below else age.collect()
+    if condition is not None and not task.on_key and not decisive.issuperset(asked):
+        return _filtered(task, names, condition, kinds=kinds)
+    system = _age(task, kinds=kinds or KIND in used)
+    found = _scan(task, [name for name in task.handle.schema.names if name in decisive | used], system=system).filter(*task.below).collect()
+    mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    chosen = found.select(list(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
+    return (chosen if condition is None else chosen.filter(condition)).select(names)
+
+
+def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: bool) -> pl.DataFrame:
+    """Winners that satisfy a condition on values: told from the key columns first, so that the condition and the mask go below the scan of the payload."""
+    needed = {*task.rule.key, *task.rule.sequence_fields}
+    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=kinds), row_index=ROW if task.bounds else None)
+    keys = age.filter(*task.bounds).collect()
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
-    used = {*names, *([] if condition is None else condition.meta.root_names())}
-    if used <= set(keys.columns):
-        chosen = keys.filter(pl.Series(mask))
-        return (chosen if condition is None else chosen.filter(condition)).select(names)
-    filters = (*task.on_key, *task.bounds, *(() if condition is None else (condition,)))
+    used = {*names, *condition.meta.root_names()}
     payload = _scan(task, [name for name in task.handle.schema.names if name in used], system=[KIND] if KIND in used else [], row_index=ROW)
     winners = pl.lit(pl.Series("winner", _positions(task, keys, mask))).gather(pl.col(ROW))
-    return payload.filter(*filters).filter(winners).select(names).collect() if filters else payload.filter(winners).select(names).collect()
+    return payload.filter(*task.bounds, condition).filter(winners).select(names).collect()
 
 
 def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
