@@ -1,0 +1,136 @@
+"""Columnar engines make what the row-wise oracle makes, and what they make does not depend on how the rows came."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings, strategies as st
+
+from lakekit.errors import LakekitError
+from lakekit.lsm import rule as rules
+from lakekit.lsm.merge import chooses, merge, winner_mask
+from lakekit.testing import oracle
+from lakekit.testing.strategies import ENGINES, canonical, merges, plain
+
+FEW = settings(max_examples=settings.default.max_examples // 3)
+"""Laws that are tried in many forms need fewer draws of each."""
+
+REFUSALS = (
+    "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records",
+    "By default, Partial update can not accept delete records",
+    "does not support retraction",
+    "can not be null",
+    "/ by zero",
+    "Division by zero",
+    "Non-terminating decimal expansion",
+)
+"""Where several columns refuse, rows and columns find them in different order."""
+
+
+def merged(case, frame=None):
+    """The rows, or the error."""
+    try:
+        return plain(merge(case.frame() if frame is None else frame, case.rule, keep_deletes=True))
+    except LakekitError as refused:
+        return refused
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(data=st.data())
+def test_engines_equal_the_oracle(engine, data):
+    case = data.draw(merges(engine))
+    try:
+        want = oracle.merge(case.rows(), case.rule)
+    except oracle.Refused:
+        found = merged(case)
+        assert isinstance(found, LakekitError), found
+        assert any(words in str(found) for words in REFUSALS), found
+        return
+    found = merged(case)
+    assert not isinstance(found, LakekitError), found
+    assert canonical(found, case.rule) == canonical(want, case.rule)
+
+
+@FEW
+@given(case=merges(), data=st.data())
+def test_the_order_of_files_is_irrelevant(case, data):
+    order = data.draw(st.permutations(range(len(case.versions))))
+    one, other = merged(case), merged(case, case.frame(order))
+    if isinstance(one, LakekitError):
+        assert type(other) is type(one)
+        return
+    assert canonical(one, case.rule) == canonical(other, case.rule)
+
+
+@FEW
+@given(case=merges(), data=st.data())
+def test_slices_by_key_are_the_whole(case, data):
+    whole = merged(case)
+    assume(not isinstance(whole, LakekitError))
+    frame, key = case.frame(), case.key[0]
+    cut = data.draw(st.sampled_from(frame[key].to_list()))
+    parts = [merged(case, frame.filter(condition)) for condition in (pl.col(key) < cut, pl.col(key) >= cut)]
+    assert canonical([row for part in parts for row in part], case.rule) == canonical(whole, case.rule)
+
+
+@FEW
+@given(case=merges())
+def test_merging_again_changes_nothing(case):
+    once = merged(case)
+    assume(not isinstance(once, LakekitError))
+    frame = merge(case.frame(), case.rule, keep_deletes=True)
+    twice = merge(frame.with_columns(_level=pl.lit(0, pl.Int32)), case.rule, keep_deletes=True)
+    assert canonical(plain(twice), case.rule) == canonical(once, case.rule)
+
+
+@FEW
+@given(case=merges("deduplicate"), data=st.data())
+def test_merges_of_merges_are_the_merge(case, data):
+    """Compaction of some runs changes nothing for deduplicate: the newest of the newest is the newest."""
+    assume("changelog-producer" not in case.options and "ignore-delete" not in case.options)
+    frame = case.frame().sort("_SEQUENCE_NUMBER")
+    cut = data.draw(st.integers(0, frame.height))
+    early, late = merge(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop("_level")
+    both = merge(pl.concat([early, late]), case.rule, keep_deletes=True)
+    assert canonical(plain(both), case.rule) == canonical(merged(case), case.rule)
+
+
+@FEW
+@given(case=merges(), data=st.data())
+def test_a_projection_reads_what_the_whole_says(case, data):
+    whole = merged(case)
+    assume(not isinstance(whole, LakekitError))
+    wanted = data.draw(st.lists(st.sampled_from([one.name for one in case.fields]), unique=True))
+    needed = rules.needed(case.rule, wanted)
+    frame = case.frame().select(*(name for name in case.frame().columns if name in needed or name.startswith("_")))
+    part = merged(case, frame)
+    assert not isinstance(part, LakekitError), part
+    names = {*wanted, *case.key, "_VALUE_KIND"}
+
+    def keep(rows):
+        return canonical([{name: value for name, value in row.items() if name in names} for row in rows], case.rule)
+
+    assert keep(part) == keep(whole)
+
+
+@FEW
+@given(case=merges(retractions=True))
+def test_deletes_are_dropped_by_those_who_read(case):
+    kept = merged(case)
+    assume(not isinstance(kept, LakekitError))
+    read = plain(merge(case.frame(), case.rule))
+    assert canonical(read, case.rule) == canonical([row for row in kept if row["_VALUE_KIND"] % 2 == 0], case.rule)
+    if chooses(case.rule):
+        assert int(np.count_nonzero(winner_mask(case.frame(), case.rule))) == len(read)
+
+
+@FEW
+@given(case=merges(retractions=False))
+def test_without_sequence_numbers_the_place_decides(case):
+    frame = case.frame().sort("_SEQUENCE_NUMBER")
+    with_numbers = merged(case, frame)
+    assume(not isinstance(with_numbers, LakekitError))
+    without = plain(merge(frame.drop("_SEQUENCE_NUMBER"), case.rule, keep_deletes=True))
+    wanted = [{name: value for name, value in row.items() if name != "_SEQUENCE_NUMBER"} for row in with_numbers]
+    assert canonical(without, case.rule) == canonical(wanted, case.rule)
