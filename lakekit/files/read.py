@@ -197,8 +197,12 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     plain = evolved.is_plain and (job.is_keyed or not job.system) and not {LEVEL, FILE} & set(job.system) and (job.row_index is not None or not positional)
     if plain:
         return frame
-    columns = [pl.col(row)] if job.row_index is not None else []
-    return frame.select(*columns, *evolved.columns[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system))
+    index = [pl.col(row)] if job.row_index is not None else []
+    columns = [*index, *evolved.columns[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system)]
+    if evolved.held:
+        return frame.select(columns)
+    # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
+    return frame.with_columns(columns).select(column.meta.output_name() for column in columns)
 
 
 def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyFrame:

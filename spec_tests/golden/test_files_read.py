@@ -97,6 +97,28 @@ def test_rows_are_left_out_by_position(case):
             assert found.select("_file").collect(engine="streaming").equals(wanted.select("_file"))
 
 
+@pytest.mark.parametrize("case", ["append_plain", "append_orc", "append_avro"])
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_columns_that_no_file_has_come_as_often_as_there_are_rows(case, engine):
+    handle, snapshot = opened(case)
+    files, paths = listed(handle, snapshot)
+    rows = sum(file.row_count for file in files)
+    first = handle.schema.fields[0]
+    again = Field(first.name, first.type, id=77)  # dropped, and added again under its name
+    new = Field("new", first.type, id=78)
+    gone = {files[0].name: np.array([0], np.uint32)}
+    for fields, system in (((again,), ()), ((new,), ()), ((), ("_level",)), ((again, new), ("_level", "_file", "_SEQUENCE_NUMBER")), ((), ())):
+        frame = scan_files(handle, files, paths, fields, system=system)
+        assert frame.collect_schema().names() == [*(field.name for field in fields), *system]
+        assert frame.select(pl.len()).collect(engine=engine).item() == rows
+        if fields or system:
+            found = frame.collect(engine=engine)
+            assert found.height == rows
+            assert all(found[field.name].null_count() == rows for field in fields)
+            fewer = scan_files(handle, files, paths, fields, system=system, deletions=gone)
+            assert fewer.collect(engine=engine).height == rows - 1
+
+
 def test_a_filter_reaches_the_scan_below_positions_and_casts():
     handle, snapshot = opened("files_row_groups_parquet")
     files, paths = listed(handle, snapshot)
