@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,6 +223,33 @@ def _plain_object(value: Any, t: DataType) -> Any:
         case "VARIANT":
             return {"value": bytes.fromhex(value[0]), "metadata": bytes.fromhex(value[1])}
     return bytes.fromhex(value) if t.root in BINARIES else value
+
+
+# ---- what Polars cannot hold -----------------------------------------------------------------------------------------------------------------
+
+_NANOSECONDS_MS = 2**63 // 1_000_000
+_DAY_MS = 86_400_000
+
+
+def beyond_polars(read: Read) -> tuple[str, ...]:
+    """Columns of which some recorded value has no place in their Polars type: reading one raises `ValueOutOfRange`.
+
+    These are nanoseconds outside 1677 to 2262, and times of day outside of the day, which the reference's casts make.
+    """
+    found = []
+    for i, (name, t) in enumerate(zip(read.columns, read.types, strict=True)):
+        values = [row[i] for _, row in read.rows if row[i] is not None]
+        late = t.root in TIMESTAMPS and (t.precision or 0) > 6 and any(not -_NANOSECONDS_MS < value[0] < _NANOSECONDS_MS for value in values)
+        if late or (t.root == "TIME" and any(not 0 <= value < _DAY_MS for value in values)):
+            found.append(name)
+    return tuple(found)
+
+
+def without(read: Read, names: Sequence[str]) -> Read:
+    """The same read of the other columns."""
+    kept = [i for i, name in enumerate(read.columns) if name not in names]
+    rows = tuple((kind, tuple(row[i] for i in kept)) for kind, row in read.rows)
+    return replace(read, columns=tuple(read.columns[i] for i in kept), types=tuple(read.types[i] for i in kept), rows=rows)
 
 
 # ---- comparing -----------------------------------------------------------------------------------------------------------------------------
