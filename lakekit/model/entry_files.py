@@ -8,6 +8,7 @@ Source: FORMAT.md 4.1, 4.3 and its worked example in 4.7; `ManifestEntrySerializ
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,8 +110,9 @@ def _decode_together(containers: list[Container]) -> Entries:
 def _decode_avro(containers: list[Container]) -> Entries:
     schema = containers[0].schema
     record = record_of(schema)
-    as_usual = record is schema and record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
-    found = avro_columns.decode(containers, guess=_guess if as_usual else None)
+    as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
+    branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
+    found = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None)
     file = record.part("_FILE")
     return _table(found, None if file is None else file.value, _Where(containers))
 
@@ -121,8 +123,8 @@ def _columnar(manifest: Manifest) -> Entries:
     return _table(found, None, _Where([], manifest.path))
 
 
-def _guess(lanes: Lanes) -> NDArray[np.int64]:
-    """Where entries seem to start: version 2, a known kind, then a partition row.
+def _guess(lanes: Lanes, branch: int | None = None) -> NDArray[np.int64]:
+    """Where entries seem to start: their `branch` of a union, if they are in one, version 2, a known kind, then a partition row.
 
     A row is padded to 8 bytes behind its arity, so its length is 4 more than a multiple of 8 and at least 12; its arity is below 256, its row kind 0.
     """
@@ -133,7 +135,8 @@ def _guess(lanes: Lanes) -> NDArray[np.int64]:
     fits = (length >= 24) & (length & 15 == 8)
     row = places[fits] + 3 + (length[fits] > 127)
     arity_and_kind = lanes.words[np.minimum(row, lanes.last_word)] & np.uint64(0xFF_00_FF_FF_FF)
-    return places[fits][arity_and_kind == 0]
+    places = places[fits][arity_and_kind == 0]
+    return places if branch is None else places[data[places - 1] == 2 * branch] - 1
 
 
 class _Where:

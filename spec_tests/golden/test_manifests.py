@@ -12,6 +12,7 @@ import fastavro
 import pytest
 
 from lakekit.codec import avro, avro_columns, avro_schema, avro_values
+from lakekit.codec.avro_lanes import Lanes
 from lakekit.meta import manifests, snapshots
 from lakekit.meta.handle import open_handle
 from lakekit.model import entries, entry_files, index_manifest, manifest, metadata_file, record_schemas
@@ -283,6 +284,19 @@ def test_many_blocks_in_one_pass() -> None:
     assert all(guessed[name].equals(skipped[name]) for name in skipped)
     digest = hashlib.sha256(b"".join(block.data for block in container.blocks)).hexdigest()
     assert hashlib.sha256(b"".join(block.data for block in avro.open_container(entry_files.encode(alone)).blocks)).hexdigest() == digest
+
+
+def test_records_in_a_union_are_guessed_as_well() -> None:
+    """Some writers declare `["null", record]`: each record starts a byte earlier, and no block has to be skipped through."""
+    data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
+    container = avro.open_container(data)
+    schema, out = json.loads(container.metadata["avro.schema"]), io.BytesIO()
+    fastavro.writer(out, ["null", schema], fastavro.reader(io.BytesIO(data)), codec="null", sync_interval=4000)
+    wrapped = avro.open_container(out.getvalue())
+    assert len(wrapped.blocks) > 1
+    guessed = entry_files._guess(Lanes(block.data for block in wrapped.blocks), branch=1)
+    assert len(guessed) == container.count
+    assert decoded(out.getvalue()).table.equals(decoded(data).table)
 
 
 # ---- newer and older writers -------------------------------------------------------------------------------------------------------------------------------
