@@ -188,25 +188,23 @@ def _timely(held: DataType, want: DataType, target: Target) -> Callable[[pl.Seri
     if held.root in TIMESTAMPS and want.root in TIMESTAMPS:
         return partial(_retimed, held=held, want=want, target=target)
     if held.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
-        return lambda column: texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), name)
+        return lambda column: _of_seconds(column, want, target)
     if held.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
         return lambda column: _truncated_division(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
-    if held.root in ("DATE", "TIME") and want.root in TIMESTAMPS:
-        return lambda column: _placed(texts.from_millis(_day_or_time_millis(column), _wall(want, target), name), want, target)
+    if held.root == "TIME" and want.root in TIMESTAMPS:
+        return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(want, target), name)
+    if held.root == "DATE" and want.root in TIMESTAMPS:
+        return lambda column: _placed(texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(want, target), name), want, target)
     match pair:
         case "TIMESTAMP", "DATE":
             return lambda column: _truncated_division(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
         case "TIMESTAMP_LTZ", "DATE":
-            return lambda column: _wall_clock(column, target.zone).dt.date()
+            return lambda column: texts.clock(column, target.zone).dt.date()
         case "TIMESTAMP", "TIME":
             return lambda column: texts.from_time_millis(_remainder(_millis(column), _DAY_MS), name)
         case "TIMESTAMP_LTZ", "TIME":
-            return lambda column: texts.from_time_millis(_millis(_wall_clock(column, target.zone)) % _DAY_MS, name)
+            return lambda column: texts.from_time_millis(_millis(texts.clock(column, target.zone)) % _DAY_MS, name)
     return None
-
-
-def _wall_clock(column: pl.Series, zone: str) -> pl.Series:
-    return column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
 
 def _millis(column: pl.Series) -> pl.Series:
@@ -221,8 +219,10 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
     return values.abs() % by * values.sign()
 
 
-def _day_or_time_millis(column: pl.Series) -> pl.Series:
-    return column.to_physical().cast(pl.Int64) * _DAY_MS if column.dtype == pl.Date else column.to_physical() // 1_000_000
+def _of_seconds(column: pl.Series, want: DataType, target: Target) -> pl.Series:
+    """Seconds since 1970. Java then shows LTZ as the digits that a clock in its zone has at that instant, taken for UTC."""
+    made = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
+    return texts.clock(made, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else made
 
 
 def _dtype(want: DataType, target: Target) -> pl.Datetime:
@@ -241,7 +241,7 @@ def _placed(wall: pl.Series, want: DataType, target: Target) -> pl.Series:
 def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: Target) -> pl.Series:
     """Another precision, another kind: digits are cut off toward zero down to milliseconds, toward the past below."""
     if held.root != want.root:
-        column = _wall_clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
+        column = texts.clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
     digits = 6 if want.precision is None else want.precision
     dtype = _dtype(want, target)
     if digits < (6 if held.precision is None else held.precision):

@@ -11,6 +11,7 @@ ANY_LENGTH = MAX_LENGTH
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_MS = 86_400_000
 _I64 = 2**63
+_CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
 def fit(text: pl.Expr, want: DataType) -> pl.Expr:
@@ -70,12 +71,28 @@ def instant(wall: pl.Series, zone: str) -> pl.Series:
     """The instant at which clocks in `zone` show `wall`: the earlier of two, and the one an hour later where clocks were put forward, as Java says."""
     if zone == "UTC":
         return wall.dt.replace_time_zone("UTC")
+    _check_calendar(wall)
     found = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     if found.null_count() != wall.null_count():
         hour = pl.duration(hours=1)
         later = wall.to_frame("w").select((pl.col("w") - hour).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + hour).to_series()
         found = found.fill_null(later)
     return found.dt.convert_time_zone("UTC")
+
+
+def clock(instants: pl.Series, zone: str) -> pl.Series:
+    """What clocks in `zone` show at those instants."""
+    if zone != "UTC":
+        _check_calendar(instants)
+    return instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+
+
+def _check_calendar(times: pl.Series) -> None:
+    """Zones have no rules for the years that Polars has no calendar for."""
+    assert isinstance(times.dtype, pl.Datetime)
+    seconds = times.to_physical() // TICKS[times.dtype.time_unit]
+    if (seconds.abs() > _CALENDAR_SECONDS).any():
+        raise ValueOutOfRange(f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules", column=times.name)
 
 
 def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:

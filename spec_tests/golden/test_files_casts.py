@@ -82,3 +82,25 @@ def refuses(value, held, want):
     except ValueOutOfRange as refusal:
         return refusal.column == "c" and "c" in refusal.message
     return False
+
+
+IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
+    ("BIGINT", 0, "TIMESTAMP(3) WITH LOCAL TIME ZONE", [-18_000_000, 0]),
+    ("INT", 16_777_217, "TIMESTAMP(6) WITH LOCAL TIME ZONE", [16_762_817_000, 0]),
+    ("TIME(0)", 3_723_004, "TIMESTAMP(3) WITH LOCAL TIME ZONE", [3_723_004, 0]),
+    ("DATE", 19_782, "TIMESTAMP(3) WITH LOCAL TIME ZONE", None),
+    ("TIMESTAMP(3)", [1_709_210_096_123, 0], "TIMESTAMP(3) WITH LOCAL TIME ZONE", None),
+    ("TIMESTAMP(3) WITH LOCAL TIME ZONE", [-1, 0], "DATE", -1),
+    ("TIMESTAMP(6) WITH LOCAL TIME ZONE", [1_709_210_096_123, 456_000], "STRING", "2024-02-29 07:34:56.123456"),
+    ("STRING", "2024-02-29 07:34:56.5", "TIMESTAMP(3) WITH LOCAL TIME ZONE", [1_709_210_096_500, 0]),
+]
+
+
+@pytest.mark.parametrize(("held", "value", "want", "java"), IN_NEW_YORK, ids=lambda one: str(one))
+def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, value, want, java):
+    here = Target(column="c", timestamp_unit="us", zone="America/New_York")
+    held, want = parse(held), parse(want)
+    found = series_of([value], held, "c").to_frame().select(evolved(pl.col("c"), held, want, here)).to_series()
+    shift = 5 * 3_600_000  # winter there
+    start = value * 86_400_000 if held.root == "DATE" else value[0] if java is None else 0
+    assert values_of(found.to_arrow(), want) == [java if java is not None else [start + shift, 0]]
