@@ -96,7 +96,7 @@ IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
 ]
 
 
-@pytest.mark.parametrize(("held", "value", "want", "java"), IN_NEW_YORK, ids=lambda one: str(one))
+@pytest.mark.parametrize(("held", "value", "want", "java"), IN_NEW_YORK, ids=str)
 def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, value, want, java):
     here = Target(column="c", timestamp_unit="us", zone="America/New_York")
     held, want = parse(held), parse(want)
