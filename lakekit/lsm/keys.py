@@ -70,7 +70,8 @@ def _numbers(column: pl.Series) -> Array | None:
         return None
     if is_whole(column.dtype):
         return values(column)
-    return float_order(values(column)) if column.dtype.is_float() else None
+    # the reference compares keys as Java's operators do: -0.0 is 0.0
+    return float_order(values(column) + 0.0) if column.dtype.is_float() else None
 
 
 def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:
