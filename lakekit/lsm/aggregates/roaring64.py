@@ -1,14 +1,278 @@
-"""The reference's own form of 64-bit bitmaps, which is not the portable one of roaring."""
+"""64-bit bitmaps in the reference's own form, which is not the portable one: a radix tree over the upper 48 bits, and containers of lower 16.
+
+    01                                   00: an empty bitmap, and nothing follows
+    keys u64                             how many leaves the tree has
+    tree, a node before its children     kind u8 · children u16 · prefix length u8 · prefix · body
+        0, 1   4 or 16 children          their bytes in ascending order, 4 or 2 × 8 of them, each word turned round
+        2      up to 48                  for each of 256 bytes its child's slot or ff, each 8 turned round
+        3      up to 256                 256 bits
+        4      leaf                      key 6 bytes · container number u64
+    arrays u32 = 1 · fe · slots u32 · each 00, or 01 and a container · containers u64 · u32 = 0 · last slot u32
+        container: 00 count u32 · runs u16 · (first, length - 1) u16 each · 01 count u32 · 8192 bytes · 02 count u32 · u16 each
+
+Everything is little endian. Slots are taken in the order in which containers came, so the bytes of a union depend on its history; they are made here as
+`Roaring64Bitmap.or` and `runOptimize` make them.
+
+Source: `RoaringBitmap64`, RoaringBitmap's `HighLowContainer`, `Art`, `Containers`. Case `aggregate_rbm`.
+"""
 
 from __future__ import annotations
 
-from lakekit.errors import Unsupported
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyroaring import BitMap
+
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import Corrupt
+
+NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
+ROOM = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
+RUN, BITS, ARRAY = range(3)
+KEY_BYTES = 6
+NOT_TRIMMED = 0xFE
+FREE = 0xFF
+_ARRAY_MOST, _BITS_SIZE = 4096, 8192
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A node of the tree: a leaf holds `key` and its container's `number`, others `prefix` and `children` by byte, with their `slots` in a node of 48."""
+
+    kind: int
+    prefix: bytes = b""
+    children: dict[int, Node] = field(default_factory=dict)
+    slots: dict[int, int] = field(default_factory=dict)
+    key: bytes = b""
+    number: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Bitmap:
+    """A bitmap taken apart. A container is its values and whether it was one of runs; a slot may be free."""
+
+    root: Node | None = None
+    containers: list[tuple[BitMap, bool] | None] = field(default_factory=list)
+    last: int = -1
 
 
 def united(held: bytes, given: bytes, column: str) -> bytes:
-    """The union of two bitmaps."""
-    raise Unsupported(
-        f"column {column} uses aggregate function rbm64, which lakekit cannot merge ({len(held)} and {len(given)} bytes). Read other columns, or "
-        "t.scan(raw=True) for unmerged rows",
-        feature="aggregate.rbm64",
-    )
+    """The union of two bitmaps, in the bytes the reference gives it. Raises `Corrupt`."""
+    both, other = parse(held, column), parse(given, column)
+    for leaf in _leaves(other.root):
+        container = other.containers[leaf.number]
+        if container is None:
+            raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
+        mine = _find(both.root, leaf.key)
+        if mine is None:
+            both.root = _inserted(both.root, Node(kind=LEAF, key=leaf.key, number=_added(both, container)), 0)
+            continue
+        old = both.containers[mine.number]
+        assert old is not None
+        both.containers[mine.number] = (old[0] | container[0], old[1] or container[1])
+    return serialize(both)
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def parse(data: bytes, column: str) -> Bitmap:
+    """A bitmap from its bytes. Raises `Corrupt` naming the column."""
+    cursor = Cursor(data)
+    try:
+        return _parse(cursor)
+    except Corrupt as wrong:
+        message = f"Unable to se/deserialize roaring bitmap: a value of column {column} is no 64-bit bitmap ({len(data)} bytes): {wrong}"
+        raise Corrupt(message, offset=wrong.offset, field=column) from wrong
+
+
+def _number(cursor: Cursor, size: int, what: str) -> int:
+    return int.from_bytes(cursor.raw(size, what), "little")
+
+
+def _parse(cursor: Cursor) -> Bitmap:
+    if _number(cursor, 1, "empty") == 0:
+        return Bitmap()
+    leaves = _number(cursor, 8, "leaves")
+    root = _node(cursor, 0)
+    if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
+        raise Corrupt("one untrimmed array of containers is expected", offset=cursor.tell, field="containers")
+    slots = _number(cursor, 4, "slots")
+    if slots > cursor.left:
+        raise Corrupt(f"{slots} slots cannot be in {cursor.left} bytes", offset=cursor.tell, field="slots")
+    containers = [_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
+    cursor.raw(12, "containers")
+    last = _number(cursor, 4, "last slot")
+    found = Bitmap(root=root, containers=containers, last=last)
+    numbers = [leaf.number for leaf in _leaves(root)]
+    if len(numbers) != leaves or last >= slots or any(number >= slots or containers[number] is None for number in numbers):
+        raise Corrupt("leaves and containers do not fit each other", offset=cursor.tell, field="leaves")
+    return found
+
+
+def _node(cursor: Cursor, depth: int) -> Node:
+    kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
+    prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
+    if kind == LEAF:
+        return Node(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
+    if kind not in ROOM or not 0 < count <= ROOM[kind] or depth + len(prefix) >= KEY_BYTES:
+        raise Corrupt(f"a node of kind {kind} with {count} children at depth {depth}", offset=cursor.tell, field="node")
+    node = Node(kind=kind, prefix=prefix)
+    if kind in (NODE4, NODE16):
+        word = 4 if kind == NODE4 else 8
+        names = list(_turned(cursor.raw(ROOM[kind], "bytes"), word)[:count])
+    elif kind == NODE48:
+        index = _turned(cursor.raw(256, "slots"), 8)
+        names = [at for at in range(256) if index[at] != FREE]
+        node.slots = {at: index[at] for at in names}
+    else:
+        bits = _number(cursor, 32, "bits")
+        names = [at for at in range(256) if bits >> at & 1]
+    if len(names) != count or len(set(names)) != count:
+        raise Corrupt(f"{count} children are announced, {len(set(names))} named", offset=cursor.tell, field="node")
+    node.children = {name: _node(cursor, depth + len(prefix) + 1) for name in names}
+    return node
+
+
+def _turned(data: bytes, word: int) -> bytes:
+    """The same bytes with those of each word in reverse."""
+    return b"".join(data[at : at + word][::-1] for at in range(0, len(data), word))
+
+
+def _container(cursor: Cursor) -> tuple[BitMap, bool]:
+    kind, count = _number(cursor, 1, "container"), _number(cursor, 4, "count")
+    if kind == BITS:
+        bits = np.frombuffer(cursor.raw(_BITS_SIZE, "bits"), np.uint8)
+        return BitMap(np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint32)), False
+    if kind == ARRAY:
+        return BitMap(np.frombuffer(cursor.raw(2 * count, "values"), "<u2").astype(np.uint32)), False
+    if kind != RUN:
+        raise Corrupt(f"a container of kind {kind}", offset=cursor.tell, field="container")
+    pairs = np.frombuffer(cursor.raw(4 * _number(cursor, 2, "runs"), "runs"), "<u2").astype(np.int64).reshape(-1, 2)
+    values = BitMap()
+    for first, length in pairs:
+        values.add_range(int(first), int(first + length) + 1)
+    return values, True
+
+
+# ---- the tree ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _leaves(node: Node | None) -> list[Node]:
+    """All leaves in order of their keys."""
+    if node is None:
+        return []
+    if node.kind == LEAF:
+        return [node]
+    return [leaf for name in sorted(node.children) for leaf in _leaves(node.children[name])]
+
+
+def _find(node: Node | None, key: bytes) -> Node | None:
+    depth = 0
+    while node is not None and node.kind != LEAF:
+        if key[depth : depth + len(node.prefix)] != node.prefix:
+            return None
+        depth += len(node.prefix)
+        node = node.children.get(key[depth])
+        depth += 1
+    return node if node is not None and node.key == key else None
+
+
+def _inserted(node: Node | None, leaf: Node, depth: int) -> Node:
+    """The tree with one leaf more; `depth` bytes of its key lie above `node`."""
+    if node is None:
+        return leaf
+    if node.kind == LEAF:
+        same = _shared(node.key[depth:], leaf.key[depth:])
+        above = Node(kind=NODE4, prefix=leaf.key[depth : depth + same])
+        above.children = {node.key[depth + same]: node, leaf.key[depth + same]: leaf}
+        return above
+    same = _shared(node.prefix, leaf.key[depth:])
+    if same < len(node.prefix):
+        above = Node(kind=NODE4, prefix=node.prefix[:same])
+        above.children = {node.prefix[same]: node, leaf.key[depth + same]: leaf}
+        node.prefix = node.prefix[same + 1 :]
+        return above
+    depth += same
+    name = leaf.key[depth]
+    if name in node.children:
+        node.children[name] = _inserted(node.children[name], leaf, depth + 1)
+        return node
+    _grown(node)
+    if node.kind == NODE48:
+        taken = set(node.slots.values())
+        node.slots[name] = len(node.children) if len(node.children) not in taken else min(set(range(48)) - taken)
+    node.children[name] = leaf
+    return node
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _grown(node: Node) -> None:
+    """A full node becomes one of the next kind."""
+    if len(node.children) < ROOM[node.kind]:
+        return
+    node.kind += 1
+    node.slots = {name: at for at, name in enumerate(sorted(node.children))} if node.kind == NODE48 else {}
+
+
+def _added(bitmap: Bitmap, container: tuple[BitMap, bool]) -> int:
+    """The slot of one container more. Slots grow by half, as the reference's arrays do."""
+    bitmap.last += 1
+    size = len(bitmap.containers)
+    if bitmap.last >= size:
+        bitmap.containers += [None] * (max(size + (size >> 1), bitmap.last + 1) - size)
+    bitmap.containers[bitmap.last] = container
+    return bitmap.last
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def serialize(bitmap: Bitmap) -> bytes:
+    """The bytes of a bitmap, its containers in the form that takes least room."""
+    if bitmap.root is None:
+        return b"\0"
+    parts = [b"\1", struct.pack("<Q", len(_leaves(bitmap.root)))]
+    _write(bitmap.root, parts)
+    parts.append(struct.pack("<IBI", 1, NOT_TRIMMED, len(bitmap.containers)))
+    parts += [b"\0" if container is None else b"\1" + _packed(*container) for container in bitmap.containers]
+    parts.append(struct.pack("<QII", sum(container is not None for container in bitmap.containers), 0, bitmap.last))
+    return b"".join(parts)
+
+
+def _write(node: Node, parts: list[bytes]) -> None:
+    if node.kind == LEAF:
+        parts.append(struct.pack("<BHB", LEAF, 0, 0) + node.key + struct.pack("<Q", node.number))
+        return
+    names = sorted(node.children)
+    parts.append(struct.pack("<BHB", node.kind, len(names), len(node.prefix)) + node.prefix)
+    if node.kind in (NODE4, NODE16):
+        parts.append(_turned(bytes(names).ljust(ROOM[node.kind], b"\0"), 4 if node.kind == NODE4 else 8))
+    elif node.kind == NODE48:
+        parts.append(_turned(bytes(node.slots.get(name, FREE) for name in range(256)), 8))
+    else:
+        parts.append(sum(1 << name for name in names).to_bytes(32, "little"))
+    for name in names:
+        _write(node.children[name], parts)
+
+
+def _packed(values: BitMap, was_runs: bool) -> bytes:
+    numbers = np.array(values, np.uint32)
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    runs, count = len(breaks) + 1, len(numbers)
+    runs_size = 2 + 4 * runs
+    plain_size = min(2 * count, _BITS_SIZE)
+    if (runs_size <= min(2 * count + 2, _BITS_SIZE)) if was_runs else runs_size < plain_size:
+        first, last = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, count - 1)]
+        pairs = np.stack([first, last - first], axis=1).astype("<u2")
+        return struct.pack("<BIH", RUN, count, runs) + pairs.tobytes()
+    if count <= _ARRAY_MOST:
+        return struct.pack("<BI", ARRAY, count) + numbers.astype("<u2").tobytes()
+    bits = np.zeros(65536, np.uint8)
+    bits[numbers] = 1
+    return struct.pack("<BI", BITS, count) + np.packbits(bits, bitorder="little").tobytes()
