@@ -18,12 +18,12 @@ from polars.io.plugins import register_io_source
 
 from lakekit import world
 from lakekit.bucket import slices
-from lakekit.files.read import scan_files
+from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -37,6 +37,7 @@ ROW = "_lakekit_row"
 KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
 LEVEL = "_level"
+SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,15 @@ class Merge:
         return (*self.on_key, *self.bounds)
 
 
-def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, kinds: bool = False) -> pl.LazyFrame:
-    """The merged rows of some buckets with those columns (and `_VALUE_KIND`), as a LazyFrame that decodes nothing before it is asked to.
+def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
+    """The merged rows of some buckets with those columns, as a LazyFrame that decodes nothing before it is asked to.
+
+    `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
 
     As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order.
     """
     schema = dict(polars_schema(fields, timestamp_unit=tasks[0].handle.options.lakekit_timestamp_unit))
-    if kinds:
-        schema[KIND] = pl.Int8()
+    schema |= {name: SYSTEM[name] for name in system}
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
@@ -96,14 +98,16 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, kinds: bool = False
 
 
 def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or `_VALUE_KIND`."""
-    return _chosen(task, names, condition) if merge.chooses(task.rule) else _built(task, names, condition)
+    """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`."""
+    with refused(task.handle, task.paths):
+        return _chosen(task, names, condition) if merge.chooses(task.rule) else _built(task, names, condition)
 
 
 def _built(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     used = [] if condition is None else condition.meta.root_names()
-    needed = rules.needed(task.rule, [name for name in (*names, *used) if name != KIND])
-    section = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=True)).filter(*task.below).collect()
+    needed = rules.needed(task.rule, [name for name in (*names, *used) if name not in SYSTEM])
+    system = _age(task, {KIND, *names, *used})
+    section = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below).collect()
     merged = merge.merge(section, task.rule, keep_deletes=task.keeps_deletes)
     return (merged if condition is None else merged.filter(condition)).select(names)
 
@@ -114,7 +118,7 @@ def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.
     kinds = task.retracts or task.rule.ignore_delete
     if condition is not None and not task.on_key and not decisive.issuperset(asked):
         return _filtered(task, names, condition, kinds=kinds)
-    system = _age(task, kinds=kinds or KIND in used)
+    system = _age(task, {*used, KIND} if kinds else used)
     found = _scan(task, [name for name in task.handle.schema.names if name in decisive | used], system=system).filter(*task.below).collect()
     mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     chosen = found.select(list(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
@@ -124,11 +128,11 @@ def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.
 def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: bool) -> pl.DataFrame:
     """Winners that satisfy a condition on values: told from the key columns first, so that the condition and the mask go below the scan of the payload."""
     needed = {*task.rule.key, *task.rule.sequence_fields}
-    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, kinds=kinds), row_index=ROW if task.bounds else None)
+    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, {KIND} if kinds else set()), row_index=ROW if task.bounds else None)
     keys = age.filter(*task.bounds).collect()
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     used = {*names, *condition.meta.root_names()}
-    payload = _scan(task, [name for name in task.handle.schema.names if name in used], system=[KIND] if KIND in used else [], row_index=ROW)
+    payload = _scan(task, [name for name in task.handle.schema.names if name in used], system=[name for name in SYSTEM if name in used], row_index=ROW)
     winners = pl.lit(pl.Series("winner", _positions(task, keys, mask))).gather(pl.col(ROW))
     return payload.filter(*task.bounds, condition).filter(winners).select(names).collect()
 
@@ -142,10 +146,10 @@ def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDAr
     return whole
 
 
-def _age(task: Merge, *, kinds: bool) -> list[str]:
-    """The system columns that say which version is newer: none but what the order of the files leaves open."""
-    found = [] if task.in_order and not task.rule.sequence_fields else [SEQUENCE]
-    if kinds:
+def _age(task: Merge, asked: Set[str]) -> list[str]:
+    """The system columns that say which version is newer, none but what the order of the files leaves open, and those that are asked for."""
+    found = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in asked else [SEQUENCE]
+    if KIND in asked:
         found.append(KIND)
     if task.rule.lookup:
         found.append(LEVEL)
