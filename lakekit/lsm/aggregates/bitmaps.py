@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyroaring import BitMap
-
+from lakekit.codec import bitmap
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import by_key, roaring64
 from lakekit.lsm.aggregates.contract import aggregate, roots
 
 if TYPE_CHECKING:
     import polars as pl
+    from pyroaring import BitMap
 
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.arrays import Array
@@ -39,10 +39,10 @@ def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
 
 def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
     try:
-        return BitMap.deserialize(data)
-    except (ValueError, MemoryError) as wrong:
-        what = f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} bytes)"
-        raise Corrupt(what, field=function.column) from wrong
+        return bitmap.roaring(data)
+    except Corrupt as wrong:
+        what = f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} bytes): {wrong}"
+        raise Corrupt(what, offset=wrong.offset, field=function.column) from wrong
 
 
 @aggregate("rbm64", refuses=_refuses)
