@@ -23,7 +23,7 @@ from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -128,7 +128,8 @@ def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.
 def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: bool) -> pl.DataFrame:
     """Winners that satisfy a condition on values: told from the key columns first, so that the condition and the mask go below the scan of the payload."""
     needed = {*task.rule.key, *task.rule.sequence_fields}
-    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=_age(task, {KIND} if kinds else set()), row_index=ROW if task.bounds else None)
+    system = _age(task, {KIND} if kinds else set())
+    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW if task.bounds else None)
     keys = age.filter(*task.bounds).collect()
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     used = {*names, *condition.meta.root_names()}
@@ -146,7 +147,7 @@ def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDAr
     return whole
 
 
-def _age(task: Merge, asked: Set[str]) -> list[str]:
+def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
     """The system columns that say which version is newer, none but what the order of the files leaves open, and those that are asked for."""
     found = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in asked else [SEQUENCE]
     if KIND in asked:

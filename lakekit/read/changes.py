@@ -4,6 +4,8 @@ delta       the rows that APPEND snapshots added, as they were written, unmerged
 changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
 diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
 auto        changelog where the table has a producer, else delta
+
+Options may ask for the same: `incremental-between` and its kin, `scan.mode` incremental, and `scan.mode` latest-delta, the delta of the newest snapshot.
 """
 
 from __future__ import annotations
@@ -31,18 +33,25 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 MODES = ("auto", "delta", "changelog", "diff")
+LATEST_DELTA = "latest-delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs."""
+    """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs.
+
+    `kind_column` None: only the rows that were added or updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the
+    newest snapshot alone, whichever that is when the frame runs.
+    """
 
     handle: Handle
     fields: tuple[Field, ...]
     since: int | str | datetime
     until: int | str | datetime | None
     mode: str
-    kind_column: str
+    kind_column: str | None
+    newest_only: bool = False
+    numbered: bool = False
 
     @property
     def partition_keys(self) -> Sequence[str]:
@@ -56,7 +65,8 @@ class Changes:
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Kind first, then the table's columns."""
-        return {self.kind_column: pl.String(), **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
+        kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)
+        return {**kind, **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
 
     def version(self) -> str:
         """The two ends, as snapshot ids."""
@@ -69,16 +79,23 @@ class Changes:
         if start == end:
             return pl.LazyFrame(schema=self.schema())
         if self.mode == "diff":
-            return self._diff(condition)
+            return frames.changed(self._diff(condition), self.kind_column, self.fields, self._system)
         entries, newest = self._written(start, end)
-        found = plan.plan_change(self.handle, newest, entries, condition)
-        return frames.kinds_first(frames.unmerged(found, self.fields), self.kind_column, self.fields)
+        # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
+        found = plan.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
+        return frames.changed(frames.unmerged(found, self.fields, self._system), self.kind_column, self.fields, self._system)
+
+    @property
+    def _system(self) -> Sequence[str]:
+        return frames.NUMBERED if self.numbered else frames.KINDS
 
     def _ends(self) -> tuple[int, int]:
         """The snapshot ids between which changes lie; equal where there are none."""
         newest, oldest = snapshots.latest(self.handle), snapshots.earliest(self.handle)
         if newest is None or oldest is None:
             return 0, 0
+        if self.newest_only:
+            return newest.id - 1, newest.id
         first = min([oldest.id, *snapshots.changelog_ids(self.handle)])
         start = _end(self.handle, self.since, before_all=first - 1)
         end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
@@ -116,8 +133,8 @@ class Changes:
         before, after = (self._state(end) for end in (self.since, self.until))
         old, new = plan.plan_difference(self.handle, before, after, condition)
         if not self.handle.schema.primary_keys:
-            return frames.kinds_first(frames.merged([new], self.fields, kinds=True), self.kind_column, self.fields)
-        return frames.difference(old, new, self.fields, self.kind_column)
+            return frames.merged([new], self.fields, system=self._system)
+        return frames.difference(old, new, self.fields, self._system)
 
     def _state(self, at: int | str | datetime | None) -> travel.Position:
         """One of the two states; snapshot 0 is the empty table."""
@@ -142,13 +159,13 @@ def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
     return before_all if found is None else found.id
 
 
-def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str) -> Changes:
+def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> Changes:
     """The changes of a range, checked."""
     check_readable(handle.all_options, f"table {handle.name}")
     if mode not in MODES:
         msg = f"mode {mode!r} is none of {', '.join(MODES)}"
         raise InvalidOption(msg, key="mode", value=mode)
-    if handle.schema.has(kind_column):
+    if kind_column is not None and handle.schema.has(kind_column):
         msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
     found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
@@ -156,18 +173,17 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
     return found
 
 
-def between(handle: Handle, *, kind_column: str) -> Changes:
-    """The changes that the `incremental-*` options mean (ENGINE 6.3).
+def between(handle: Handle, *, kind_column: str | None) -> Changes:
+    """The changes that a table's options mean where `travel.means_changes` (ENGINE 6.3).
 
     Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
     from the automatic tag before. Raises `InvalidOption`.
     """
     options = handle.options
     mode = options.incremental_between_scan_mode
-    named = [key for key in travel.POSITIONS if handle.all_options.get(key) is not None]
-    if named:
-        msg = f"{named[0]} names one snapshot and incremental-between a range: set one of them"
-        raise InvalidOption(msg, key=named[0], value=handle.all_options[named[0]])
+    _alone(handle)
+    if options.scan_mode == LATEST_DELTA:
+        return replace(changes(handle, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
     if (label := options.incremental_to_auto_tag) is not None:
         before = auto_tags.previous(handle, label)
         ends = (label, label) if before is None else (before, label)
@@ -185,6 +201,29 @@ def between(handle: Handle, *, kind_column: str) -> Changes:
     if all(tagged):
         return changes(handle, *ends, mode=mode, kind_column=kind_column)
     return changes(handle, int(ends[0]), int(ends[1]), mode=mode, kind_column=kind_column)
+
+
+def _alone(handle: Handle) -> None:
+    """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
+    given = handle.all_options
+    named = [key for key in (*travel.POSITIONS, "scan.version") if given.get(key) is not None]
+    ranges = [key for key in travel.BETWEEN if given.get(key) is not None]
+    mode = handle.options.scan_mode
+    if mode == LATEST_DELTA and (also := [*named, *ranges]):
+        msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
+        raise InvalidOption(msg, key=also[0], value=given[also[0]])
+    if ranges and named:
+        msg = f"{named[0]} names one snapshot and {ranges[0]} a range: set one of them"
+        raise InvalidOption(msg, key=named[0], value=given[named[0]])
+    if len(ranges) > 1:
+        msg = f"{' and '.join(ranges)} each name a range: set only one of them"
+        raise InvalidOption(msg, key=ranges[1], value=given[ranges[1]])
+    if ranges and mode not in ("default", "incremental"):
+        msg = f"scan.mode {mode!r} reads a state and {ranges[0]} names a range: set one of them"
+        raise InvalidOption(msg, key=ranges[0], value=given[ranges[0]])
+    if mode == "incremental" and not ranges:
+        msg = f"scan.mode 'incremental' needs one of {', '.join(travel.BETWEEN)}"
+        raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
 def _pair(key: str, text: str) -> tuple[str, str]:

@@ -25,26 +25,31 @@ if TYPE_CHECKING:
 
 KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
+KINDS = (KIND,)
+NUMBERED = (KIND, SEQUENCE)
 _NAMES = dict(enumerate(SHORT))
 
 
-def merged(plans: Sequence[Plan], fields: Sequence[Field], *, kinds: bool = False, keeps_deletes: bool = False) -> pl.LazyFrame:
-    """The rows of a table: what needs no merge, then bucket after bucket what does. `kinds` adds `_VALUE_KIND`; `keeps_deletes` keeps standing deletes."""
+def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
+    """The rows of a table: what needs no merge, then bucket after bucket what does.
+
+    `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps standing deletes.
+    """
     parts: list[pl.LazyFrame] = []
     for plan in plans:
         vectors = _vectors(plan)
-        parts += _alone(plan, fields, vectors, kinds=kinds, keeps_deletes=keeps_deletes)
+        parts += _alone(plan, fields, vectors, system=system, keeps_deletes=keeps_deletes)
         if plan.merged:
-            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), fields, kinds=kinds))
-    return _together(parts, plans[0], fields, kinds=kinds)
+            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), fields, system=system))
+    return _together(parts, plans[0], fields, system)
 
 
-def unmerged(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
-    """Every row of the plan's files as it lies, with `_VALUE_KIND`."""
-    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, fields, [KIND] if plan.rule is not None else [])]
+def unmerged(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
+    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, fields, system if plan.rule is not None else [])]
     if plan.rule is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
-    return _together(parts, plan, fields, kinds=True)
+    return _together(parts, plan, fields, system)
 
 
 def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
@@ -60,28 +65,35 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     return frame.select(*names, SEQUENCE, _spelled().alias("_row_kind"), "_level", "_file")
 
 
-def difference(before: Plan, after: Plan, fields: Sequence[Field], kind_column: str) -> pl.LazyFrame:
-    """What `after` has that `before` has not, as it is there, and -D for the keys that only `before` has."""
+def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """What `after` has that `before` has not, as it is there, and -D for the keys that only `before` has; with `system`, `_VALUE_KIND` among it."""
     names = [field.name for field in fields]
     key = [*before.handle.schema.primary_keys]
     key += [name for name in before.handle.schema.partition_keys if name not in key]
-    old = merged([before], fields, kinds=True, keeps_deletes=True)
-    new = merged([after], fields, kinds=True, keeps_deletes=True)
+    old = merged([before], fields, system=system, keeps_deletes=True)
+    new = merged([after], fields, system=system, keeps_deletes=True)
     values = [name for name in names if name not in key]
-    both = old.with_columns(pl.lit(True).alias("_before")).rename({name: f"_before_{name}" for name in (*values, KIND)})
+    both = old.with_columns(pl.lit(True).alias("_before")).rename({name: f"_before_{name}" for name in (*values, *system)})
     joined = new.with_columns(pl.lit(True).alias("_after")).join(both, on=key, how="full", nulls_equal=True, coalesce=True)
     there, was = pl.col("_after").is_not_null(), pl.col("_before").is_not_null()
     gone = (pl.col(KIND).cast(pl.UInt8) & 1).ne_missing(pl.col(f"_before_{KIND}").cast(pl.UInt8) & 1)
     different = pl.any_horizontal(gone, *(pl.col(name).ne_missing(pl.col(f"_before_{name}")) for name in values))
     kept = joined.filter((there & ~was) | (there & different) | ~there)
-    rows = [pl.when(there).then(pl.col(name)).otherwise(pl.col(f"_before_{name}")).alias(name) for name in values]
+    rows = [pl.when(there).then(pl.col(name)).otherwise(pl.col(f"_before_{name}")).alias(name) for name in (*values, *system) if name != KIND]
     kind = pl.when(there).then(pl.col(KIND)).otherwise(pl.lit(3, pl.Int8)).alias(KIND)
-    return kinds_first(kept.with_columns(*rows, kind), kind_column, fields)
+    return kept.with_columns(*rows, kind).select(*names, *system)
 
 
-def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field]) -> pl.LazyFrame:
-    """`_VALUE_KIND` as text, under its public name, before the columns."""
-    return frame.select(_spelled().alias(kind_column), *(field.name for field in fields))
+def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """Changes with their kind first; without a name for it only the rows that were added or updated to."""
+    if kind_column is not None:
+        return kinds_first(frame, kind_column, fields, system)
+    return frame.filter(_stands()).select(field.name for field in fields)
+
+
+def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
+    return frame.select(_spelled().alias(kind_column), *(name for name in system if name != KIND), *(field.name for field in fields))
 
 
 def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
@@ -103,23 +115,25 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
     ]
 
 
-def _alone(plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kinds: bool, keeps_deletes: bool) -> list[pl.LazyFrame]:
+def _alone(
+    plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, system: Sequence[str], keeps_deletes: bool
+) -> list[pl.LazyFrame]:
     """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
     if not len(plan.raw):
         return []
     if plan.rule is None:
         frame = _scan(plan, plan.raw, fields, [], vectors)
-        return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if kinds else frame]
+        return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
     counts = pc.fill_null(plan.entries.column("delete_row_count"), -1).to_numpy()[plan.raw]
     clean, other = plan.raw[counts == 0], plan.raw[counts != 0]
     parts = []
     if len(clean):
-        parts.append(_scan(plan, clean, fields, [KIND] if kinds else [], vectors))
+        parts.append(_scan(plan, clean, fields, system, vectors))
     if len(other):
-        frame = _scan(plan, other, fields, [KIND], vectors)
+        frame = _scan(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
         if not keeps_deletes:
             frame = frame.filter(pl.col(KIND).cast(pl.UInt8) & 1 == 0)
-        parts.append(frame if kinds else frame.drop(KIND))
+        parts.append(frame if KIND in system else frame.drop(KIND))
     return parts
 
 
@@ -141,14 +155,24 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     return deletions.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
 
 
-def _together(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], *, kinds: bool) -> pl.LazyFrame:
+def _together(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
     if not parts:
-        return pl.LazyFrame(schema=_schema(plan, fields) | ({KIND: pl.Int8()} if kinds else {}))
+        return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM[name] for name in system})
     return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def kind_schema(kind_column: str, *, numbered: bool) -> dict[str, pl.DataType]:
+    """The columns that `kinds_first` puts before those of the table."""
+    return {kind_column: pl.String(), **({SEQUENCE: pl.Int64()} if numbered else {})}
 
 
 def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
     return dict(polars_schema(fields, timestamp_unit=plan.handle.options.lakekit_timestamp_unit))
+
+
+def _stands() -> pl.Expr:
+    """+I and +U; -U and -D take away."""
+    return pl.col(KIND).cast(pl.UInt8) & 1 == 0
 
 
 def _spelled() -> pl.Expr:

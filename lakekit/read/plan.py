@@ -130,6 +130,7 @@ def plan_read(
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     if level is not None:
         funnel.step(f"level {level}", funnel.entries.numbers("level") == level)
     if without:
@@ -174,10 +175,10 @@ def plan_stored(handle: Handle, position: Position, condition: Condition) -> Pla
     return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
 
 
-def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition: Condition) -> Plan:
-    """Files that commits added, as they lie; what batch reads hide stays hidden (case first_row_lookup)."""
+def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition: Condition, *, hides_level_zero: bool) -> Plan:
+    """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` says so."""
     funnel = Funnel(entries)
-    funnel.step("not visible before compaction", _visible(handle, entries))
+    funnel.step("not visible before compaction", _visible(handle, entries, hides_level_zero=hides_level_zero))
     return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
 
 
@@ -216,6 +217,7 @@ def partitions_of(handle: Handle, position: Position) -> frozenset[bytes]:
 
 
 def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:
+    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     _prune_places(handle, funnel, [], condition)
     if rule is not None:
         _prune_keys(handle, funnel, rule, condition)
@@ -230,17 +232,25 @@ def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _visible(handle: Handle, entries: Entries) -> Mask | None:
+def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True) -> Mask | None:
     """Postponed files never; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
     mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET
-    if handle.schema.primary_keys and sections.hides_level_zero(handle):
+    if hides_level_zero and handle.schema.primary_keys and sections.hides_level_zero(handle):
         mask &= entries.numbers("level") > 0
     return None if mask.all() else mask
 
 
+def _in_bucket(handle: Handle, entries: Entries) -> Mask | None:
+    """The one bucket that `scan.bucket` names; None without it."""
+    wanted = handle.options.scan_bucket
+    return None if wanted is None else entries.numbers("bucket") == wanted
+
+
 def _seen(handle: Handle, entries: Entries) -> Entries:
-    mask = _visible(handle, entries)
-    return entries if mask is None else entries.filter(mask)
+    for step in (_visible, _in_bucket):
+        mask = step(handle, entries)
+        entries = entries if mask is None else entries.filter(mask)
+    return entries
 
 
 def _created_since(entries: Entries, time_ms: int) -> Mask:

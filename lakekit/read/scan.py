@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from lakekit.errors import SchemaChanged
+from lakekit.errors import InvalidOption, SchemaChanged
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
@@ -17,6 +15,8 @@ from lakekit.types import Field, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+    import polars as pl
 
     from lakekit.meta.handle import Handle
     from lakekit.read.condition import Condition
@@ -36,7 +36,8 @@ RAW = (
 class Scan:
     """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes.
 
-    `kind_column` puts the kind of each row before them; `keeps_deletes` keeps standing deletes; `level` reads the files of that level only.
+    `kind_column` puts the kind of each row before them, `numbered` its sequence number after that; `keeps_deletes` keeps standing deletes; `level` reads the
+    files of that level only.
     """
 
     handle: Handle
@@ -44,6 +45,7 @@ class Scan:
     at: int | str | datetime | None = None
     raw: bool = False
     kind_column: str | None = None
+    numbered: bool = False
     keeps_deletes: bool = False
     level: int | None = None
 
@@ -60,7 +62,7 @@ class Scan:
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame."""
         unit = self.handle.options.lakekit_timestamp_unit
-        kind = {} if self.kind_column is None else {self.kind_column: pl.String()}
+        kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **polars_schema((*self.fields, *RAW) if self.raw else self.fields, timestamp_unit=unit)}
 
     def version(self) -> str:
@@ -80,8 +82,9 @@ class Scan:
         plans = self._plans(handle, position, condition, limit)
         if self.kind_column is None:
             return frames.merged(plans, self.fields)
-        found = frames.merged(plans, self.fields, kinds=True, keeps_deletes=self.keeps_deletes)
-        return frames.kinds_first(found, self.kind_column, self.fields)
+        system = frames.NUMBERED if self.numbered else frames.KINDS
+        found = frames.merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
+        return frames.kinds_first(found, self.kind_column, self.fields, system)
 
     def plan(self, condition: Condition) -> Plan:
         """The plan of a condition, for `explain`."""
@@ -121,8 +124,12 @@ def _same_time(other: Handle, position: Position) -> Position:
 
 
 def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:
-    """A scan of a table: its columns are those of the schema in force at the position. Raises `Unsupported` for a table that lakekit refuses."""
+    """A scan of a table: its columns are those of the schema in force at the position. Raises `Unsupported`, `InvalidOption`."""
     check_readable(handle.all_options, f"table {handle.name}")
+    if at is None and travel.means_changes(handle):
+        key = next((key for key in travel.BETWEEN if key in handle.all_options), "scan.mode")
+        msg = f"{key} asks for what changed in {handle.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
+        raise InvalidOption(msg, key=key, value=handle.all_options[key])
     position = travel.locate(handle, at)
     if position.snapshot is None and handle.all_options.get("type") == OBJECTS:
         raise refuse(OBJECTS, f"table {handle.name}")

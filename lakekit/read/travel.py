@@ -25,6 +25,10 @@ POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timest
 _OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
 NEWEST = ("latest", "latest-full", "compacted-full")
 SCAN_KEYS = (*POSITIONS, *_OTHER)
+BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+"""Options that each name a range of changes."""
+CHANGES = ("incremental", "latest-delta")
+"""Scan modes that read changes and not a state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,11 @@ class Position:
     created_since_ms: int | None = None
 
 
+def means_changes(handle: Handle) -> bool:
+    """Whether the table's options ask for what changed and not for a state (ENGINE 6.1)."""
+    return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
+
+
 def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
@@ -45,15 +54,14 @@ def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     if len(named) > 1:
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
-    mode = _mode(found)
+    mode = _mode(handle.options.scan_mode, found)
     if named and mode in NEWEST:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {named[0]} names another: set one of them"
         raise InvalidOption(msg, key=named[0], value=found[named[0]])
     return _by_mode(handle, mode, found)
 
 
-def _mode(found: dict[str, str]) -> str:
-    mode = found.get("scan.mode", "default").lower()
+def _mode(mode: str, found: dict[str, str]) -> str:
     if mode == "full":
         return "latest-full"
     if mode != "default":
@@ -82,7 +90,7 @@ def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
         case "from-creation-timestamp":
             return _since_creation(handle, _number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
-from-file-creation-time, from-creation-timestamp; for changes use t.changes()"
+from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 import pyarrow as pa
 
-from lakekit.read import changes, lazy, scan
+from lakekit.read import changes, lazy, scan, travel
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,21 +18,28 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 KIND = "rowkind"
-BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+SEQUENCE = "_SEQUENCE_NUMBER"
 
 
 def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
-    """Every row with its kind first, deletes that still stand included; with `incremental-between`, the changes of that range."""
-    if any(handle.all_options.get(key) for key in BETWEEN):
-        return lazy.lazy(changes.between(handle, kind_column=KIND))
-    return lazy.lazy(replace(scan.scan(handle, at), kind_column=KIND, keeps_deletes=True))
+    """Every row with its kind first, deletes that still stand included; where options ask for changes, those.
+
+    With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
+    """
+    numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
+    if at is None and travel.means_changes(handle):
+        return lazy.lazy(replace(changes.between(handle, kind_column=KIND), numbered=numbered))
+    return lazy.lazy(replace(scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True))
 
 
 def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """The audit log with every column as a list: `[value]`. Only streams pack an update as `[before, after]`."""
     found = audit_log(handle, at)
-    columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name != KIND]
-    return found.select(KIND, *(pl.col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns))
+    columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
+    return found.select(
+        cs.by_name(KIND, SEQUENCE, require_all=False),
+        *(pl.col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
+    )
 
 
 def _wrapped(column: pl.Series) -> pl.Series:

@@ -28,10 +28,15 @@ class Reading(Opened):
 
         `at` is a snapshot id, a tag (else digits are a snapshot id, else the text is an ISO time), or a datetime: the newest snapshot at or before it, a naive
         one in local time. `raw=True` gives every stored version with `_SEQUENCE_NUMBER`, `_row_kind`, `_level` and `_file`, nothing merged, nothing hidden.
-        `options` are `scan.*` options. Columns are fixed now; nothing is read before the frame runs. Raises `SnapshotNotFound`, `TagNotFound`,
-        `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt` and `SchemaChanged`.
+        `options` are `scan.*` options; those that mean changes (`incremental-between`, `scan.mode` latest-delta) give the rows that were added or updated
+        to, as SQL does: `changes` shows their kinds and the deletes. Columns are fixed now; nothing is read before the frame runs. Raises
+        `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt` and
+        `SchemaChanged`.
         """
-        return lazy.lazy(scan.scan(self._asked(at, options), at, raw=raw))
+        handle = self._asked(at, options)
+        if at is None and not raw and travel.means_changes(handle):
+            return lazy.lazy(changes.between(handle, kind_column=None))
+        return lazy.lazy(scan.scan(handle, at, raw=raw))
 
     def changes(
         self,
