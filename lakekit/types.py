@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 """Nesting deeper than this is a damaged or hostile schema."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Field:
     """A column, or a field of a ROW: `Field("k", "BIGINT NOT NULL", comment=…, default=…)`; `id` identifies it across schemas.
 
@@ -36,9 +36,10 @@ class Field:
     comment: str | None = None
     default: str | None = None
 
-    def __post_init__(self) -> None:
-        if isinstance(self.type, str):
-            object.__setattr__(self, "type", parse(self.type))
+    def __init__(self, name: str, type: DataType | str, id: int = -1, comment: str | None = None, default: str | None = None) -> None:  # noqa: A002
+        given = {"name": name, "type": parse(type) if isinstance(type, str) else type, "id": id, "comment": comment, "default": default}
+        for key, value in given.items():
+            object.__setattr__(self, key, value)
 
     @property
     def nullable(self) -> bool:
