@@ -121,8 +121,10 @@ class _Rows:
             self.check(np.ones(1, np.bool_), "its parts overlap", field)
 
 
-def decode_columns(rows: pa.BinaryArray, types: Sequence[DataType], *, arity_exact: bool = False, path: str | None = None) -> list[pa.Array]:
-    """Rows *with* their arity, one array of `to_arrow(type)` a field.
+def decode_columns(
+    rows: pa.BinaryArray, types: Sequence[DataType], *, only: Sequence[int] | None = None, arity_exact: bool = False, path: str | None = None
+) -> list[pa.Array]:
+    """Rows *with* their arity, one array of `to_arrow(type)` a field, or a field whose number `only` names, in its order.
 
     A null row is null in every field, a field beyond a row's arity is null (with `arity_exact` such rows are `Corrupt`), a timestamp outside the
     int64 of its unit is null. Raises `Corrupt`.
@@ -134,7 +136,7 @@ def decode_columns(rows: pa.BinaryArray, types: Sequence[DataType], *, arity_exa
     found = _Rows(rows, path)
     if arity_exact:
         found.check(found.there & (found.arity != len(types)), f"{len(types)} fields wanted", "arity")
-    return [_decode_column(found, i, t) for i, t in enumerate(types)]
+    return [_decode_column(found, i, types[i]) for i in (range(len(types)) if only is None else only)]
 
 
 def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:

@@ -45,7 +45,7 @@ def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Pr
     counts = pa.array([m.partition_stats.null_counts for m in listed], pa.list_(pa.int64()))
     rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
     wanted = set(columns(predicate))
-    known = _decoded(fields, fields, low, high, counts, rows, wanted)
+    known = _decoded([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
     return prune.keep(predicate, known.get, len(listed))
 
 
@@ -57,7 +57,8 @@ def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> 
         some = entries.take(rows) if len(rows) < len(entries) else entries
         fields = [f for f in handle.schema.fields if f.name in wanted]
         count = some.numbers("row_count")
-        known = _decoded(fields, written, some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts"), count, wanted)
+        stored = some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts")
+        known = _decoded(fields, written, stored, count)
         for field in fields:
             if field.name not in known and which == "value" and field.id not in present:
                 known[field.name] = _absent(field, count)
@@ -94,35 +95,34 @@ def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
     return pc.dictionary_encode(joined).indices.to_numpy()
 
 
-def _decoded(
-    fields: Sequence[Field], written: Sequence[Field], low: pa.Array, high: pa.Array, counts: pa.Array, rows: NDArray[np.int64], wanted: set[str]
-) -> dict[str, Bounds]:
-    """Bounds of the wanted fields that the statistics cover."""
+def _decoded(fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa.Array, pa.Array, pa.Array], rows: NDArray[np.int64]) -> dict[str, Bounds]:
+    """Bounds of the fields that the statistics cover, from the minima, maxima and null counts of the columns as written."""
     at = {f.id: i for i, f in enumerate(written)}
-    chosen = [(f, at[f.id]) for f in fields if f.id in at and f.name in wanted]
+    chosen = [(f, at[f.id]) for f in fields if f.id in at]
     if not chosen:
         return {}
-    types = [f.type for f in written]
-    lows, highs = binary_row.decode_columns(low, types), binary_row.decode_columns(high, types)
-    nulls = _null_counts(counts, len(written))
+    low, high, counts = stored
+    types, only = [f.type for f in written], [i for _, i in chosen]
+    lows, highs = binary_row.decode_columns(low, types, only=only), binary_row.decode_columns(high, types, only=only)
+    nulls = _null_counts(counts, len(written), only)
     found = {}
-    for field, i in chosen:
-        known = Bounds(type=written[i].type, low=lows[i], high=highs[i], nulls=nulls[i], rows=rows)
+    for (field, i), smallest, largest, absent in zip(chosen, lows, highs, nulls, strict=True):
+        known = Bounds(type=written[i].type, low=smallest, high=largest, nulls=absent, rows=rows)
         if (lifted := _lift(known, field.type)) is not None:
             found[field.name] = lifted
     return found
 
 
-def _null_counts(counts: pa.Array, width: int) -> NDArray[np.int64]:
-    """Null counts by column and file, unknown where a file lists another number of columns."""
+def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[np.int64]:
+    """Null counts of the columns whose numbers `only` names, by file; unknown where a file does not list `width` columns."""
     if isinstance(counts, pa.ChunkedArray):
         counts = counts.combine_chunks()
-    found = np.full((width, len(counts)), UNKNOWN, np.int64)
+    found = np.full((len(only), len(counts)), UNKNOWN, np.int64)
     lengths = pc.fill_null(pc.list_value_length(counts), 0).to_numpy(zero_copy_only=False)
     whole = np.flatnonzero(lengths == width)
     if width and len(whole):
         flat = pc.fill_null(pc.list_flatten(counts.take(pa.array(whole))), UNKNOWN).to_numpy(zero_copy_only=False)
-        found[:, whole] = flat.reshape(len(whole), width).T
+        found[:, whole] = flat.reshape(len(whole), width)[:, only].T
     return found
 
 

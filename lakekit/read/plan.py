@@ -88,12 +88,12 @@ class Plan:
 class Funnel:
     """Entries on their way through the steps, and what each step dropped.
 
-    `groups` follows the entries: which section of several files each belongs to, or -1.
+    `groups` follows the entries: which section of several files each belongs to.
     """
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
-        self.groups = np.full(len(entries), -1)
+        self.groups = sections.alone(len(entries))
         self.steps: list[Step] = []
 
     def step(self, why: str, mask: Mask | None) -> None:
@@ -102,7 +102,7 @@ class Funnel:
             return
         before = len(self.entries)
         if not mask.all():
-            self.entries, self.groups = self.entries.filter(mask), self.groups[mask]
+            self.entries, self.groups = self.entries.filter(mask), self.groups.filter(mask)
         self.steps.append(Step("files", before, len(self.entries), why))
 
 
@@ -150,7 +150,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         _prune_keys(handle, funnel, rule, condition)
         funnel.groups = sections.groups(handle, funnel.entries)
     hits = _prune_values(handle, funnel, rule, condition)
-    raw = np.flatnonzero(funnel.groups < 0)
+    raw = np.flatnonzero(funnel.groups.number < 0)
     if limit is not None and rule is None and not vectors:
         raw = _enough(funnel.entries, raw, limit)
     return Plan(
@@ -158,7 +158,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        merged=sections.buckets(handle, funnel.entries, funnel.groups),
+        merged=sections.buckets(funnel.entries, funnel.groups),
         rule=rule,
         condition=condition,
         hits=hits,
@@ -332,9 +332,9 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     if on_value != TRUE:
         fit = bounds.keep(handle, funnel.entries, on_value, "value")
         if rule is not None:
-            fit = _whole_sections(fit, funnel.groups, chooses=rule.engine in CHOOSING)
+            fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
         funnel.step(f"values {_named(on_value)}", fit)
-    alone = np.flatnonzero(funnel.groups < 0)
+    alone = np.flatnonzero(funnel.groups.number < 0)
     found = file_index.evaluate(handle, funnel.entries, alone, condition.predicate)
     if not found:
         return {}

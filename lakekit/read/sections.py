@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,22 @@ class Bucket:
     in_order: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """For each entry the `number` of its section when other files share it, else -1, and its `rank` in the order of sections and of age.
+
+    `in_order` says of each section whether sequence numbers rise from run to run. A section goes whole or stays whole.
+    """
+
+    number: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    in_order: NDArray[np.bool_]
+
+    def filter(self, mask: NDArray[np.bool_]) -> Groups:
+        """What stays of the entries."""
+        return replace(self, number=self.number[mask], rank=self.rank[mask])
+
+
 def places(entries: Entries) -> NDArray[np.int64]:
     """A number for each (partition, bucket), equal for equal places."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -44,37 +60,44 @@ def hides_level_zero(handle: Handle) -> bool:
     return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
 
 
-def groups(handle: Handle, entries: Entries) -> NDArray[np.int64]:
-    """For each entry the number of its section when other files share it, -1 when it stands alone.
+def groups(handle: Handle, entries: Entries) -> Groups:
+    """Which entries share a section.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge.
     """
-    found = np.full(len(entries), -1)
+    found = alone(len(entries))
     if len(entries) < 2 or hides_level_zero(handle):
         return found
     _, code, counts = np.unique(places(entries), return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
-    if len(crowded):
-        cut = _sections(handle, entries.take(crowded) if len(crowded) < len(entries) else entries)
-        number = np.repeat(np.arange(len(cut)), cut.sizes)
-        found[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
-    return found
+    if not len(crowded):
+        return found
+    cut = _sections(handle, entries.take(crowded) if len(crowded) < len(entries) else entries)
+    number = np.repeat(np.arange(len(cut)), cut.sizes)
+    found.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
+    found.rank[crowded[cut.files]] = np.arange(len(number))
+    return replace(found, in_order=cut.in_order)
 
 
-def buckets(handle: Handle, entries: Entries, group: NDArray[np.int64]) -> tuple[Bucket, ...]:
+def alone(count: int) -> Groups:
+    """Entries that share nothing."""
+    return Groups(number=np.full(count, -1), rank=np.zeros(count, np.int64), in_order=np.zeros(0, bool))
+
+
+def buckets(entries: Entries, group: Groups) -> tuple[Bucket, ...]:
     """The overlapping files of each bucket."""
-    inside = np.flatnonzero(group >= 0)
+    inside = np.flatnonzero(group.number >= 0)
     if not len(inside):
         return ()
-    some = entries.take(inside)
-    cut, place = _sections(handle, some), places(some)
-    found: dict[int, tuple[list[int], bool]] = {}
-    for files, in_order in zip(cut, cut.in_order, strict=True):
-        listed, ordered = found.get(int(place[files[0]]), ([], True))
-        found[int(place[files[0]])] = ([*listed, *(int(inside[one]) for one in files)], ordered and bool(in_order))
-    return tuple(
-        Bucket(partition=(at := place_of(entries, listed[0]))[0], bucket=at[1], files=tuple(listed), in_order=ordered) for listed, ordered in found.values()
-    )
+    inside = inside[np.argsort(group.rank[inside])]
+    place = places(entries)[inside]
+    starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    ordered = np.logical_and.reduceat(group.in_order[group.number[inside]], starts)
+    found = []
+    for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
+        partition, bucket = place_of(entries, int(files[0]))
+        found.append(Bucket(partition=partition, bucket=bucket, files=tuple(int(one) for one in files), in_order=bool(in_order)))
+    return tuple(found)
 
 
 def _sections(handle: Handle, entries: Entries) -> Sections:

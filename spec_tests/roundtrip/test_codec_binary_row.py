@@ -87,6 +87,8 @@ def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataTy
     stored = pa.array([binary_row.with_arity(row, len(types)) for row in encoded], pa.binary())
     decoded = binary_row.decode_columns(stored, types, arity_exact=True)
     assert [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows] for i in range(len(types))]
+    some = list(range(len(types)))[::-2]
+    assert [column.to_pylist() for column in binary_row.decode_columns(stored, types, only=some)] == [decoded[i].to_pylist() for i in some]
 
 
 @settings(max_examples=15, deadline=None)
