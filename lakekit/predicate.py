@@ -9,8 +9,9 @@ internal value of a column's type. Comparisons follow SQL: a null satisfies only
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts with")
 _OPPOSITE = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not null"}
 _OPPOSITE |= {v: k for k, v in _OPPOSITE.items()}
+_SHOWN = 5
+"""Literals of a set that `words` names."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of TIMESTAMP has no zone
 _DAY_MS = 86_400_000
 
@@ -101,6 +104,15 @@ def columns(predicate: Predicate) -> Iterator[str]:
         yield from columns(part)
 
 
+def operators(predicate: Predicate) -> Iterator[str]:
+    """Every operator used, repeats kept."""
+    if isinstance(predicate, Leaf):
+        yield predicate.op
+        return
+    for part in predicate.parts:
+        yield from operators(part)
+
+
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     """The parts that must all hold."""
     return predicate.parts if isinstance(predicate, And) else (predicate,)
@@ -114,6 +126,37 @@ def restrict(predicate: Predicate, known: Callable[[Leaf], Predicate]) -> Predic
         case Or(parts):
             return disjunction([restrict(part, known) for part in parts])
     return known(predicate)
+
+
+def words(predicate: Predicate) -> str:
+    """The condition as a person writes it: `(day = 2013-02-08) & (carrier = "9E")`."""
+    match predicate:
+        case And(()):
+            return "true"
+        case Or(()):
+            return "false"
+        case And(parts):
+            return " & ".join(f"({words(part)})" for part in parts)
+        case Or(parts):
+            return " | ".join(f"({words(part)})" for part in parts)
+        case Leaf(column, ("in" | "not in") as op, literals):
+            more = [f"… {len(literals) - _SHOWN} more"] if len(literals) > _SHOWN else []
+            return f"{column} {op} ({', '.join([*map(_word, literals[:_SHOWN]), *more])})"
+        case Leaf(column, op, literals):
+            return " ".join([column, op, *map(_word, literals)])
+
+
+def _word(value: object) -> str:
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case bytes():
+            return f"x'{value.hex()}'"
+        case bool():
+            return str(value).lower()
+        case Instant():
+            return (_EPOCH + timedelta(milliseconds=value.millis, microseconds=value.nanos // 1000)).isoformat(" ")
+    return str(value)
 
 
 def literal(value: object, t: DataType) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakekit.predicate import FALSE, TRUE, Leaf, Predicate, conjunction, disjunction, negate
+from lakekit.predicate import FALSE, TRUE, Leaf, Predicate, conjunction, disjunction, negate, operators, restrict
 from lakekit.types import Instant
 
 if TYPE_CHECKING:
@@ -42,16 +42,30 @@ class _NotUnderstood(Exception):
 
 def predicate_of(text: str | None) -> Predicate:
     """The predicate a filter's pyarrow text stands for; `TRUE` for what it does not say."""
-    if text is None or len(text) > _MAX_TEXT:
-        return TRUE
     try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return TRUE
-    try:
-        return _condition(tree.body)
+        node = _parsed(text)
+        return TRUE if node is None else _condition(node)
     except RecursionError:
         return TRUE
+
+
+def exactly(text: str | None) -> Predicate | None:
+    """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
+    try:
+        node = _parsed(text)
+        found = _condition(node) if node is not None and _certain(node) else None
+    except RecursionError:
+        return None
+    return None if found is None or "not in" in operators(found) else found
+
+
+def _parsed(text: str | None) -> ast.expr | None:
+    if text is None or len(text) > _MAX_TEXT:
+        return None
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _condition(node: ast.expr) -> Predicate:
@@ -61,12 +75,16 @@ def _condition(node: ast.expr) -> Predicate:
         case ast.BinOp(left, ast.BitOr(), right):
             return disjunction([_condition(left), _condition(right)])
         case ast.UnaryOp(ast.Invert(), operand):
-            inner = _condition(operand)
-            return negate(inner) if _certain(operand) else TRUE
+            return restrict(negate(_condition(operand)), _or_null) if _certain(operand) else TRUE
     try:
         return _leaf(node)
     except _NotUnderstood:
         return TRUE
+
+
+def _or_null(leaf: Leaf) -> Predicate:
+    """`isin` of a null is false and not null where the set is asked with `nulls_equal`, which the text does not tell: its negation may hold of nulls."""
+    return disjunction([leaf, Leaf(leaf.column, "is null")]) if leaf.op == "not in" else leaf
 
 
 def _certain(node: ast.expr) -> bool:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
+from lakekit.predicate import words
 from lakekit.read import lazy
+from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 
 if TYPE_CHECKING:
@@ -65,8 +67,16 @@ class Explain:
 
 def explain(scan: Scan, expr: pl.Expr | None) -> Explain:
     """The funnel of a scan filtered by an expression."""
-    condition = ANYWHERE if expr is None else lazy.condition_of_expr(expr, scan.schema(), scan.partition_keys, scan.keys)
-    return of_plan(scan.plan(condition), None if expr is None else str(expr))
+    if expr is None:
+        return of_plan(scan.plan(ANYWHERE), None)
+    filters = lazy.filters_of(expr, scan.schema())
+    condition, _ = lazy.condition_of(filters, scan.partition_keys, scan.keys)
+    said = [exactly(found.pyarrow_str) for found in filters]
+    # Polars hands over the last conjunct first
+    parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
+    if len(parts) < 2:
+        return of_plan(scan.plan(condition), parts[0] if parts else str(expr))
+    return of_plan(scan.plan(condition), " & ".join(f"({part})" for part in parts))
 
 
 def of_plan(plan: Plan, condition: str | None) -> Explain:

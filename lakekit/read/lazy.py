@@ -105,11 +105,11 @@ def lazy(source: Source) -> pl.LazyFrame:
     return _Scan(source).lazy()
 
 
-def condition_of_expr(expr: pl.Expr, schema: Mapping[str, pl.DataType], partition_keys: Sequence[str], keys: Sequence[str]) -> Condition:
-    """What planning understands of an expression over a table's columns. Polars' own error for a column that does not exist."""
+def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
+    """The conjuncts that Polars asks a table of those columns for. Polars' own error for a column that does not exist."""
     asked = _Questions(schema)
     asked.lazy().filter(expr).explain()
-    return condition_of(asked.filters, partition_keys, keys)[0]
+    return asked.filters
 
 
 def condition_of(filters: Sequence[FilterExpr], partition_keys: Sequence[str], keys: Sequence[str]) -> tuple[Condition, list[int]]:
