@@ -1,6 +1,7 @@
 """System tables of what a snapshot holds: files, file_key_ranges, manifests, partitions, buckets, table_indexes.
 
-Values are printed as the reference prints them: `{2024-01-01, 1}` for a partition, `[7]` for a key, `{k=1, v=a}` for statistics.
+Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and statistics `{k=19723, v=a}` as internal
+values. Where it prints an object's identity, binary keys and statistics, there is hexadecimal text.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 
 from lakekit.codec import binary_row
 from lakekit.errors import Unsupported
-from lakekit.files import places
+from lakekit.files import evolve, places
+from lakekit.format import casts
+from lakekit.format.dtypes import polars_type
 from lakekit.meta import manifests as manifest_files, schemas as schema_files
 from lakekit.model import partition as partitions_of
+from lakekit.model.entries import ADD
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
 from lakekit.read import travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
+from lakekit.types import BINARIES, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from lakekit.meta.handle import Handle
@@ -62,25 +68,33 @@ def _at(handle: Handle, at: At) -> tuple[Handle, Entries]:
     return travel.schema_of(handle, position), live(handle, position.snapshot)
 
 
-def printed(values: Sequence[Any], types: Sequence[DataType]) -> list[str]:
-    """Internal values as the reference prints them; null is `null`."""
-    return ["null" if value is None else _printed(value, t) for value, t in zip(values, types, strict=True)]
-
-
-def _printed(value: Any, t: DataType) -> str:
+def printed(value: Any, t: DataType) -> str:
+    """An internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
+    if value is None:
+        return "null"
+    if t.root in BINARIES:
+        return bytes(value).hex()
     try:
         return partitions_of.print_value(value, t)
     except Unsupported:
         return str(value)
 
 
-def _row(data: bytes, fields: Sequence[Field]) -> list[str]:
-    types = [field.type for field in fields]
-    return printed(binary_row.decode(binary_row.strip_arity(data)[1], types), types)
+def _row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
+    return binary_row.decode(binary_row.strip_arity(data)[1], [field.type for field in fields])
+
+
+def _key(data: bytes, fields: Sequence[Field]) -> str:
+    return f"[{', '.join(printed(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
 
 
 def _partition(handle: Handle, partition: bytes) -> str:
-    return "{" + ", ".join(_row(partition, handle.schema.partition_fields)) + "}"
+    """The values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
+    fields = handle.schema.partition_fields
+    texts = (
+        "null" if value is None else partitions_of.print_value(value, f.type, legacy=False) for value, f in zip(_row(partition, fields), fields, strict=True)
+    )
+    return "{" + ", ".join(texts) + "}"
 
 
 def files(handle: Handle, at: At = None) -> pl.DataFrame:
@@ -104,8 +118,8 @@ def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -
         file.level,
         file.row_count,
         file.size_bytes,
-        f"[{', '.join(_row(file.min_key, keys))}]" if keys else None,
-        f"[{', '.join(_row(file.max_key, keys))}]" if keys else None,
+        _key(file.min_key, keys) if keys else None,
+        _key(file.max_key, keys) if keys else None,
         nulls,
         low,
         high,
@@ -123,7 +137,7 @@ def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
     """Null counts, minima and maxima of all columns of the schema, by name; a column the file does not have is null in every row."""
     written = schema_files.read(handle, file.schema_id)
     covered = written.fields if file.value_stats_cols is None else written.fields_of(file.value_stats_cols)
-    stats = _by_id(file.value_stats, covered)
+    stats = _by_id(handle, file.value_stats, covered)
     there = {field.id for field in written.fields}
     nulls, low, high = {}, {}, {}
     for field in handle.schema.fields:
@@ -132,13 +146,42 @@ def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
     return _map(nulls), _map(low), _map(high)
 
 
-def _by_id(stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+def _by_id(handle: Handle, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+    """The texts of each column's null count and bounds, by field id; bounds of a column whose type changed are cast as its rows are."""
     if binary_row.strip_arity(stats.min_values)[0] != len(fields):
         return {}
     low, high = _row(stats.min_values, fields), _row(stats.max_values, fields)
     counts = stats.null_counts or ()
     nulls = ["null" if n is None else str(n) for n in counts] if len(counts) == len(fields) else ["null"] * len(fields)
-    return {field.id: (nulls[i], low[i], high[i]) for i, field in enumerate(fields)}
+    today = {field.id: field.type for field in handle.schema.fields}
+    found = {}
+    for i, field in enumerate(fields):
+        want = today.get(field.id, field.type)
+        least, most = (printed(_as_of_today(value, field, want), want) for value in (low[i], high[i]))
+        found[field.id] = (nulls[i], least, most)
+    return found
+
+
+def _as_of_today(value: Any, field: Field, want: DataType) -> Any:
+    """An internal value of a column, as one of the type that the column has now."""
+    if value is None or evolve.same(field.type, want):
+        return value
+    row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
+    held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
+    series = pl.Series(field.name, held).cast(polars_type(field.type))
+    made = series.to_frame().select(casts.cast(pl.col(field.name), field.type, want, casts.Target(column=field.name))).to_series()
+    return internal(made, want)
+
+
+def internal(column: pl.Series, t: DataType) -> Any:
+    """The first value of a column as internal value (FORMAT 0.2)."""
+    value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
+    if value is None or t.root not in (*TIMESTAMPS, "TIME"):
+        return value
+    if t.root == "TIME":
+        return value // 1_000_000
+    nanos = value * {"ms": 1_000_000, "us": 1_000, "ns": 1}[getattr(column.dtype, "time_unit", "us")]
+    return Instant(nanos // 1_000_000, nanos % 1_000_000)
 
 
 def _map(values: dict[str, str]) -> str:
@@ -192,38 +235,53 @@ def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
 
 def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know."""
-    handle, entries = _at(handle, at)
-    entries = entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
-    texts = {data: places.partition_path(handle, data).rstrip("/") for data in entries.column("partition").unique().to_pylist()}
+    handle, entries = _listed(handle, at)
+    types = [field.type for field in handle.schema.partition_fields]
+    default = handle.options.partition_default_name
+
+    def directory(data: bytes) -> str:
+        """As the directory is named, but in SQL text and not escaped."""
+        texts = partitions_of.text(places.partition_values(handle, data), types, default_name=default, legacy=False)
+        return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
+
+    found = _summed(entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET), ["partition"], directory)
     unknown = pl.lit(None, pl.String)
-    return (
-        _summed(entries, ["partition"], texts)
-        .with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
-        .sort("partition")
-    )
+    return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
 
 
 def buckets(handle: Handle, at: At = None) -> pl.DataFrame:
     """Live data files summed by bucket, the postponed one too."""
-    handle, entries = _at(handle, at)
-    texts = {data: _partition(handle, data) for data in entries.column("partition").unique().to_pylist()}
-    return _summed(entries, ["partition", "bucket"], texts).sort("partition", "bucket")
+    handle, entries = _listed(handle, at)
+    return _summed(entries, ["partition", "bucket"], lambda data: _partition(handle, data))
 
 
-def _summed(entries: Entries, by: list[str], texts: dict[bytes, str]) -> pl.DataFrame:
-    names = ("partition", "bucket", "row_count", "file_size", "creation_time")
-    some = pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
-    shown = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
-    return (
-        some.with_columns(shown if texts else pl.col("partition").cast(pl.String))
+def _listed(handle: Handle, at: At) -> tuple[Handle, Entries]:
+    """The entries of all manifests of a snapshot, of added and of deleted files."""
+    position = travel.locate(handle, at)
+    handle = travel.schema_of(handle, position)
+    if position.snapshot is None:
+        return handle, manifest_files.no_entries()
+    return handle, manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+
+
+def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
+    """Sums of live files by partition (and bucket), partitions whose texts are equal apart; the last update is that of any file listed, gone or not."""
+    names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
+    texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}
+    sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1).cast(pl.Int64)
+    found = (
+        pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
         .group_by(by)
         .agg(
-            pl.col("row_count").sum().alias("record_count"),
-            pl.col("file_size").sum().alias("file_size_in_bytes"),
-            pl.len().cast(pl.Int64).alias("file_count"),
+            (pl.col("row_count") * sign).sum().alias("record_count"),
+            (pl.col("file_size") * sign).sum().alias("file_size_in_bytes"),
+            sign.sum().alias("file_count"),
             pl.col("creation_time").max().cast(TIME).alias("last_update_time"),
         )
+        .filter(pl.col("file_count") > 0)
     )
+    shown = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
+    return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(by)
 
 
 def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
