@@ -1,6 +1,6 @@
 """The lists behind `features`: every format, type, engine, function, option, system table, procedure and scenario that Paimon's documents name.
 
-area | specified
+area | specified | comes
 feature | read | write | words
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TABLES = (
     """
-    file | FORMAT 1-4, 6
+    file | FORMAT 1-4, 6 | WRITE
     file.schema | yes | yes | schema JSON, versions 1 to 3
     file.snapshot | yes | yes | snapshot JSON, versions 1 to 3
     file.hint | yes | yes | LATEST and EARLIEST, believed only with proof
@@ -30,13 +30,13 @@ TABLES = (
     manifest.format.parquet | yes | yes | Parquet manifests, which engines up to 2.0 could write
     """,
     """
-    row | FORMAT 5, 7.7
+    row | FORMAT 5, 7.7 | WRITE
     binary-row | yes | yes | BinaryRow, BinaryArray and BinaryMap: keys, partitions and statistics in manifests
     statistics.dense | yes | yes | statistics of only the collected columns
     statistics.truncated | yes | yes | bounds of strings cut at 16 characters
     """,
     """
-    data file | FORMAT 7
+    data file | FORMAT 7 | WRITE
     file.format.parquet | yes | not yet | Parquet data files
     file.format.orc | yes | not yet | ORC data files
     file.format.avro | yes | not yet | Avro data files
@@ -57,7 +57,7 @@ TABLES = (
     external-path | yes | not yet | data files outside the table's directory
     """,
     """
-    type | FORMAT 2.2
+    type | FORMAT 2.2 | WRITE
     type.boolean | yes | not yet | BOOLEAN
     type.tinyint | yes | not yet | TINYINT
     type.smallint | yes | not yet | SMALLINT
@@ -86,14 +86,13 @@ TABLES = (
     type.geography | refused | refused | GEOGRAPHY columns
     """,
     """
-    table | ENGINE 1, 3, 6-8
+    table | ENGINE 1, 3, 6-8 | WRITE
     table.append | yes | not yet | tables without a primary key
     table.key | yes | not yet | tables with a primary key
     partition | yes | not yet | partitioned tables
     evolution | yes | not yet | columns added, dropped, renamed, reordered or widened, nested ones too
     schema.type-change | refused | refused | a column whose type changed in a way that no cast undoes
     schema.map-key-change | refused | refused | maps whose key changed its type
-    schema.type-change | refused | refused | a column's type changed where Paimon has no cast
     partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
     branch | yes | not yet | branches
     fallback-branch | yes | not yet | partitions that are missing are read from another branch
@@ -109,7 +108,7 @@ TABLES = (
     iceberg-table | refused | refused | Iceberg tables
     """,
     """
-    bucket | FORMAT 6, ENGINE 7
+    bucket | FORMAT 6, ENGINE 7 | WRITE
     bucket.fixed | yes | not yet | a fixed number of buckets
     bucket.dynamic | yes | not yet | buckets as keys need them, found through hash index files
     bucket.cross-partition | yes | not yet | keys that move between partitions
@@ -120,7 +119,7 @@ TABLES = (
     bucket-function.hive | yes | not yet | Hive's hash
     """,
     """
-    merge engine | ENGINE 3
+    merge engine | ENGINE 3 | WRITE
     merge-engine.deduplicate | yes | not yet | the newest version of a key is its row
     merge-engine.partial-update | yes | not yet | the newest known value of each column
     merge-engine.aggregation | yes | not yet | a function a column
@@ -131,7 +130,7 @@ TABLES = (
     rowkind.field | yes | not yet | a column that holds the row kind
     """,
     """
-    aggregate | ENGINE 3.4
+    aggregate | ENGINE 3.4 | WRITE
     aggregate.sum | yes | not yet | sum, with retraction
     aggregate.product | yes | not yet | product, with retraction
     aggregate.count | yes | not yet | count of engine 0.8
@@ -157,14 +156,14 @@ TABLES = (
     aggregate.primary-key | yes | not yet | the key's own columns
     """,
     """
-    changelog | ENGINE 4
+    changelog | ENGINE 4 | WRITE
     changelog-producer.none | yes | not yet | no changelog
     changelog-producer.input | yes | not yet | what was written is the changelog
     changelog-producer.lookup | yes | not yet | a changelog from looking up older rows
     changelog-producer.full-compaction | yes | not yet | a changelog from comparing full compactions
     """,
     """
-    index | FORMAT 8, 9, 10
+    index | FORMAT 8, 9, 10 | WRITE
     deletion-vectors.32bit | yes | yes | 32-bit deletion vectors
     deletion-vectors.64bit | yes | yes | 64-bit deletion vectors
     file-index.bloom-filter | yes | yes | bloom filters in file indexes
@@ -177,7 +176,7 @@ TABLES = (
     index.primary-key | refused | refused | sorted, vector and text indexes of key tables
     """,
     """
-    read | ENGINE 6
+    read | ENGINE 6 | CARE
     read.snapshot | yes | - | a snapshot by number
     read.tag | yes | - | a snapshot by tag
     read.time | yes | - | the snapshot of a time
@@ -210,7 +209,7 @@ TABLES = (
     prune.file-index | yes | - | files and rows skipped by file index
     """,
     """
-    write | ENGINE 1, 2, 5, 8
+    write | ENGINE 1, 2, 5, 8 | WRITE
     write.append | - | not yet | appending rows
     write.upsert | - | not yet | inserting, updating and deleting by key
     write.overwrite | - | not yet | replacing a table or partitions
@@ -222,21 +221,21 @@ TABLES = (
     expiration | yes | not yet | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
     """,
     """
-    storage | ENGINE 5.4
+    storage | ENGINE 5.4 | WRITE
     storage.local | yes | yes | files of this machine
     storage.memory | yes | yes | files in memory
     storage.object | not yet | not yet | object stores: S3, Azure, Google Cloud
     storage.hard-links | - | refused | file systems where no file can be created safely
     """,
     """
-    catalog | ENGINE 9
+    catalog | ENGINE 9 | WRITE
     catalog.filesystem | not yet | not yet | a folder of databases
     catalog.jdbc | not yet | not yet | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | not yet | not yet | a Hive metastore
     catalog.rest | refused | refused | the REST catalog
     """,
     """
-    system table | ENGINE 10
+    system table | ENGINE 10 | READ
     system.snapshots | yes | - | one row a snapshot
     system.schemas | yes | - | one row a schema
     system.options | yes | - | the newest schema's options
@@ -245,7 +244,7 @@ TABLES = (
     system.ro | yes | - | only what is fully compacted
     system.files | yes | - | one row a data file
     system.file_key_ranges | yes | - | one row a data file, with its keys
-    system.file_indexes | not yet | - | one row an index in a file index
+    system.file_indexes | yes | - | one row an index in a file index
     system.manifests | yes | - | one row a manifest
     system.tags | yes | - | one row a tag
     system.branches | yes | - | one row a branch
@@ -262,7 +261,7 @@ TABLES = (
     sys.catalog_options | not yet | - | the catalog's own options
     """,
     """
-    procedure | ENGINE 11
+    procedure | ENGINE 11 | CARE
     procedure.compact | - | not yet | compact a table
     procedure.compact_database | - | not yet | compact many tables
     procedure.compact_manifest | - | not yet | compact manifests
@@ -320,7 +319,7 @@ TABLES = (
     procedure.materialize_deletion_vectors | - | refused | rewrite files without their deleted rows
     """,
     """
-    scenario | ENGINE 14
+    scenario | ENGINE 14 | WRITE
     scenario.1 | - | not yet | NOT NULL column with a default, insert NULL
     scenario.2 | - | not yet | nullable column with a default, insert NULL
     scenario.3 | - | not yet | ignore-delete at write
@@ -452,6 +451,22 @@ OPTIONS = {
     """,
 }
 """Keys by (read, write)."""
+
+LATER = {
+    "CARE": """
+        branch fallback-branch tag expiration file.branch scenario.20 scenario.21 scenario.35 scenario.36
+        option.changelog.* option.consumer* option.continuous.* option.metastore.tag-to-partition option.partition.end-input-to-done
+        option.partition.expiration-* option.partition.mark-done-action option.partition.timestamp-* option.scan.bounded.watermark option.snapshot.*
+        option.streaming* option.tag.*
+    """,
+    "WRITE": """
+        procedure.compact procedure.compact_manifest procedure.drop_partition procedure.merge_into procedure.rescale procedure.alter_column_default_value
+        sys.* option.snapshot.ignore-empty-commit
+    """,
+    "READ": "catalog.filesystem",
+    "SPARK": "materialized-table option.materialized-table procedure.alter_view_dialect procedure.migrate_table",
+}
+"""With which issue those features come that come otherwise than their area; a later line wins over an earlier one."""
 
 ALIASES = {
     "type.integer": "type.int",

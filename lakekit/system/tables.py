@@ -1,4 +1,4 @@
-"""Paimon's system tables under their own names and columns: `t.system("files")`, `db.t$files` (ENGINE 10.1, columns as engine 1.4.2 has them).
+"""Paimon's system tables under their own names: `t.system("files")`, `db.t$files` (ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones).
 
 A table is a function of a handle; `@table` gives it its name. What a snapshot decides asks `position`.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import TableNotFound
 from lakekit.options.features import refuse
 from lakekit.system import data, inside, listings
+from lakekit.system.file_indexes import file_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ TABLES: dict[str, Function] = {
     "branches": listings.branches,
     "buckets": inside.buckets,
     "consumers": listings.consumers,
+    "file_indexes": file_indexes,
     "file_key_ranges": inside.file_key_ranges,
     "files": inside.files,
     "manifests": inside.manifests,
