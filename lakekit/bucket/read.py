@@ -1,10 +1,10 @@
 """The rows of one bucket whose runs overlap, merged: what a merge engine leaves of all versions of each key.
 
 Engines that choose rows (deduplicate, first-row) compute one mask of winners from the key columns. Without a condition, or with one that keys decide, keys
-and payload come from one scan: measured, that costs less than a second look at the files. Under a condition on values the keys are read first, and the
-payload is filtered inside its own scan: the condition first, so that row groups are skipped, the mask second; it is positional, so any filter may stand
-below it. Engines that build rows (partial-update, aggregation) read what the fold needs and fold. Only conditions on key columns may go below a fold, and
-below the scan of the keys: they keep or drop all versions of a key alike.
+and payload come from one scan: measured, that costs less than a second look at the files. A condition on values goes below the scan of the payload, where it
+skips row groups; of the versions that satisfy it, those stay that the keys of all files say stand. Engines that build rows (partial-update, aggregation)
+read what the fold needs and fold. Only conditions on key columns may go below a fold, and below the scan of the keys: they keep or drop all versions of a
+key alike.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ ROW = "_lakekit_row"
 KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
 LEVEL = "_level"
+FEW = 0.1
+"""Below this share of all versions, those that satisfy a condition are worth looking up."""
 SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
 
@@ -126,25 +128,22 @@ def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.
 
 
 def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: bool) -> pl.DataFrame:
-    """Winners that satisfy a condition on values: told from the key columns first, so that the condition and the mask go below the scan of the payload."""
+    """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
+    used = {*names, *condition.meta.root_names()}
+    wanted = [name for name in task.handle.schema.names if name in used or name in task.rule.key]
+    payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
+    found = payload.filter(*task.bounds, condition).collect()
+    if not found.height:
+        return found.select(names)
     needed = {*task.rule.key, *task.rule.sequence_fields}
     system = _age(task, {KIND} if kinds else set())
-    age = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW if task.bounds else None)
-    keys = age.filter(*task.bounds).collect()
+    keys = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW).filter(*task.bounds).collect()
+    if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
+        keys = keys.join(found.select(task.rule.key), on=task.rule.key, how="semi", nulls_equal=True, maintain_order="left")
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
-    used = {*names, *condition.meta.root_names()}
-    payload = _scan(task, [name for name in task.handle.schema.names if name in used], system=[name for name in SYSTEM if name in used], row_index=ROW)
-    winners = pl.lit(pl.Series("winner", _positions(task, keys, mask))).gather(pl.col(ROW))
-    return payload.filter(*task.bounds, condition).filter(winners).select(names).collect()
-
-
-def _positions(task: Merge, keys: pl.DataFrame, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The mask over all rows of the files, from a mask over those whose keys were read."""
-    if ROW not in keys.columns:
-        return mask
-    whole = np.zeros(sum(file.row_count for file in task.files), bool)
-    whole[keys[ROW].to_numpy()[mask]] = True
-    return whole
+    wins = np.zeros(sum(file.row_count for file in task.files), bool)
+    wins[keys[ROW].to_numpy()[mask]] = True
+    return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(names)
 
 
 def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
