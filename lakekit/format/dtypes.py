@@ -1,7 +1,7 @@
 """Paimon's types as Polars holds them.
 
     BOOLEAN Boolean · TINYINT…BIGINT Int8…Int64 · FLOAT, DOUBLE Float32, Float64 · DECIMAL(p,s) Decimal(p,s) · CHAR, VARCHAR String ·
-    BINARY, VARBINARY, BLOB Binary · DATE Date · TIME Time · TIMESTAMP(p) Datetime in ms (p ≤ 3), us (p ≤ 6), ns (p ≤ 9), LTZ the same in UTC ·
+    BINARY, VARBINARY Binary · DATE Date · TIME Time · TIMESTAMP(p) Datetime in ms (p ≤ 3), us (p ≤ 6), ns (p ≤ 9), LTZ the same in UTC ·
     ARRAY List · MAP List(Struct{key, value}) · MULTISET List(Struct{key, value: Int32}) · ROW Struct · VARIANT Struct{value, metadata: Binary}
 
 With the option `lakekit.timestamp-unit=us` timestamps of precision 7 to 9 are held in microseconds, which reach from year -290307 to 294246; nanoseconds
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from lakekit.errors import Unsupported
+from lakekit.options.features import refuse
 from lakekit.types import DataType, part, timestamp_unit
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _SIMPLE: dict[str, pl.DataType] = {
     "VARCHAR": pl.String(),
     "BINARY": pl.Binary(),
     "VARBINARY": pl.Binary(),
-    "BLOB": pl.Binary(),
     "DATE": pl.Date(),
     "TIME": pl.Time(),
     "VARIANT": VARIANT,
@@ -72,7 +71,7 @@ def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataTyp
             return entries_type(polars_type(part(t.element), timestamp_unit=timestamp_unit), pl.Int32())
         case "ROW":
             return pl.Struct({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in t.fields})
-    raise Unsupported(f"type {t} is not supported by lakekit", feature=f"type.{t.root.lower()}")
+    raise refuse(f"type.{t.root.lower()}", f"a column of type {t}")
 
 
 def entries_type(key: pl.DataType, value: pl.DataType) -> pl.DataType:

@@ -434,23 +434,26 @@ OPTIONS = {
         write.sequence-number-init-mode
     """,
     ("refused", "refused"): """
-        blob-as-descriptor blob-compaction.enabled blob-descriptor-field blob-descriptor.source-table blob-field blob-view-field
-        blob-view.resolve.enabled blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size
-        blob.target-file-size chain-table.chain-partition-keys chain-table.enabled chain-table.split.key-range-enabled
-        chain-table.streaming.merge-snapshot data-evolution.compaction.rewrite-row-ids data-evolution.enabled data-evolution.merge-into.file-pruning
-        data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
-        data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
-        full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard global-index.column-update-action
-        global-index.enabled global-index.external-path global-index.row-count-per-shard global-index.search-mode global-index.thread-num
-        lookup.blob-as-descriptor pk-bitmap.index.columns pk-btree.index.columns pk-clustering-override pk-full-text.index.columns
-        pk-multivalue.index.columns pk-vector.index.columns postpone.merge-on-read query-auth.enabled scalar-index.search-mode scan.fallback-delta-branch
-        scan.fallback-snapshot-branch variant.inferShreddingSchema variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio
-        variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth variant.shredding.maxSchemaWidth
-        variant.shredding.minFieldCardinalityRatio variant.shreddingSchema vector-field vector-index.search-mode vector-search.distribute.enabled
+        blob-descriptor-field blob-field blob-view-field chain-table.enabled data-evolution.enabled pk-clustering-override postpone.merge-on-read
+        query-auth.enabled scan.fallback-delta-branch scan.fallback-snapshot-branch vector-field
+    """,
+    ("-", "refused"): """
+        blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-view.resolve.enabled blob-write-null-on-fetch-failure
+        blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size blob.target-file-size chain-table.chain-partition-keys
+        chain-table.split.key-range-enabled chain-table.streaming.merge-snapshot data-evolution.compaction.rewrite-row-ids
+        data-evolution.merge-into.file-pruning data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count
+        data-evolution.row-id-conflict-rewrite.max-size data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows
+        data-evolution.row-sidecar.max-selection-ratio full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
+        global-index.column-update-action global-index.enabled global-index.external-path global-index.row-count-per-shard global-index.search-mode
+        global-index.thread-num lookup.blob-as-descriptor pk-bitmap.index.columns pk-btree.index.columns pk-full-text.index.columns
+        pk-multivalue.index.columns pk-vector.index.columns scalar-index.search-mode variant.inferShreddingSchema
+        variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode
+        variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth variant.shredding.maxSchemaWidth
+        variant.shredding.minFieldCardinalityRatio variant.shreddingSchema vector-index.search-mode vector-search.distribute.enabled
         vector-search.lateral-join.batch-size vector.file.format vector.target-file-size
     """,
 }
-"""Keys by (read, write)."""
+"""Keys by (read, write). Whatever reading refuses, `features.unreadable` raises; what only tunes a thing that is refused is `-` there."""
 
 LATER = {
     "CARE": """

@@ -95,7 +95,7 @@ def refuse(feature: str, where: str, *, instead: str | None = None, path: str | 
 
 
 _SWITCHES = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override", "postpone.merge-on-read", "query-auth.enabled")
-_COLUMN_LISTS = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
+_NAMES = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
 _KINDS = ("format-table", "materialized-table", "lance-table", "iceberg-table")
 OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store nothing."""
@@ -106,7 +106,7 @@ def unreadable(options: Mapping[str, str], where: str) -> Unsupported | None:
     for key in _SWITCHES:
         if options.get(key, "false").strip().lower() == "true":
             return refuse(f"option.{key}", where)
-    for key in _COLUMN_LISTS:
+    for key in _NAMES:
         if options.get(key, "").strip():
             return refuse(f"option.{key}", where)
     kind = options.get("type", "table").strip().lower().replace("_", "-")

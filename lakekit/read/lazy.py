@@ -100,8 +100,9 @@ class _Questions(LazyFrameResolver):
 
 
 def lazy(source: Source) -> pl.LazyFrame:
-    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again."""
+    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused."""
     world.refuse_fork()
+    source.schema()
     return _Scan(source).lazy()
 
 
