@@ -33,12 +33,14 @@ def ranks(section: pl.DataFrame, rule: MergeRule) -> list[Ints]:
 
 
 def retracts(section: pl.DataFrame) -> Bools:
-    """Which rows take something away: kinds -U and -D."""
+    """Which rows take something away: kinds -U and -D. None does in a section without kinds."""
+    if KIND not in section.columns:
+        return np.zeros(section.height, bool)
     return (section[KIND].to_numpy() & RETRACT_BIT).astype(bool)
 
 
 def adds(section: pl.DataFrame) -> Bools:
     """Which rows win a tie. Without sequence numbers the place in the section stands for them, and there are no ties."""
-    if SEQUENCE in section.columns and KIND in section.columns:
+    if SEQUENCE in section.columns:
         return ~retracts(section)
     return np.zeros(section.height, bool)

@@ -3,8 +3,9 @@
     key sub_order_id    [{1, A}] + [{2, B}]  ->  [{1, A}, {2, B}]        [{1, A}] + [{1, C}]  ->  [{1, C}]
 
 A value that meets no other stays as it is, null rows and repeated keys included. Rows with a key come out in the order of the reference's hash table,
-which `pool.hashed` works out. Engine 1.4.2 knows no `nested-sequence-field` and ignores it (case `aggregate_nested_update`); of later engines
-`nested-key-null-strategy` is followed, and with it their counting of `count-limit`.
+which `pool.hashed` works out; of rows that share a bucket nested_partial_update turns the order round with every step there, and not here. Engine 1.4.2
+knows no `nested-sequence-field` and ignores it (case `aggregate_nested_update`); of later engines `nested-key-null-strategy` is followed, and with it
+their counting of `count-limit`.
 
 Source: ENGINE.md 3.4, `FieldNestedUpdateAgg` and `FieldNestedPartialUpdateAgg` (1.4.2 and the development version).
 """
