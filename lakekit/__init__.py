@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
+    from lakekit.catalog import Catalog as Catalog, SystemTable as SystemTable, connect as connect
     from lakekit.errors import (
         AlreadyExists as AlreadyExists,
         BranchAlreadyExists as BranchAlreadyExists,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "lakekit.catalog": "Catalog SystemTable connect",
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
         ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LockLost

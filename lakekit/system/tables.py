@@ -48,11 +48,16 @@ REFUSED = ("row_tracking",)
 
 def system(handle: Handle, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
+    return TABLES[check(name, handle.name)](handle, at).lazy()
+
+
+def check(name: str, table: str) -> str:
+    """The name of a system table as it is kept; raises what `system` raises. `table` is for the message."""
     wanted = name.lower()
     if wanted in REFUSED:
-        raise refuse(f"system.{wanted}", handle.name)
+        raise refuse(f"system.{wanted}", table)
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise TableNotFound(f"{handle.name} has no system table {name!r}{hint} There are {', '.join(TABLES)}", name=name)
-    return TABLES[wanted](handle, at).lazy()
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise TableNotFound(f"{table} has no system table {name[:200]!r}{hint} There are {', '.join(TABLES)}", name=name)
+    return wanted

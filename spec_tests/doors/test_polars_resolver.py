@@ -101,7 +101,7 @@ def test_counting_rows_asks_for_at_most_one_column(engine):
     [
         (pl.col("v").is_in(["a", None]), ["(pa.compute.field('v')).isin([\"a\"])"]),
         (pl.col("v").is_in(["a", None], nulls_equal=True), ["(pa.compute.field('v')).isin([\"a\",None])"]),
-        (~pl.col("v").is_in(["a", "b"]), ["~((pa.compute.field('v')).isin([\"a\",\"b\"]))"]),
+        (~pl.col("v").is_in(["a", "b"]), ['~((pa.compute.field(\'v\')).isin(["a","b"]))']),
         (pl.col("v").str.starts_with("ab"), ["pa.compute.starts_with(pa.compute.field('v'), pattern='ab')"]),
         (pl.col("v").is_null(), ["(pa.compute.field('v')).is_null()"]),
         (pl.col("v").is_not_null(), ["~(pa.compute.field('v')).is_null()"]),
@@ -109,7 +109,7 @@ def test_counting_rows_asks_for_at_most_one_column(engine):
         (~(pl.col("k") == 5), ["(pa.compute.field('k') != 5)"]),
         (5 < pl.col("k"), [K5 := "(pa.compute.field('k') > 5)"]),  # noqa: SIM300 - the other way round is what is asked
         (pl.lit(value=False), ["pa.compute.scalar(False)"]),
-        (pl.sql_expr("k > 5 AND v IN ('a','b')"), ["(pa.compute.field('v')).isin([\"a\",\"b\"])", K5]),
+        (pl.sql_expr("k > 5 AND v IN ('a','b')"), ['(pa.compute.field(\'v\')).isin(["a","b"])', K5]),
         (pl.sql_expr("k > 5 AND v IN ('a','b') OR v IS NULL"), [f"(({K5} & (pa.compute.field('v')).isin([\"a\",\"b\"])) | (pa.compute.field('v')).is_null())"]),
         (pl.sql_expr("v LIKE 'ab%'"), ["pa.compute.starts_with(pa.compute.field('v'), pattern='ab')"]),
         (pl.col("v") == "it's", [None]),  # no text for what would need escaping
@@ -183,3 +183,24 @@ def test_filters_are_public_facts():
     assert isinstance(found, FilterExpr)
     assert DATA.filter(found.expr).height == 9
     assert found.expr.meta.root_names() == ["k"]
+
+
+@pytest.mark.parametrize("name", ["it's", "a') | pa.compute.field('b", "a\\", "a\nb", 'a"b', "(1)", "a\\'b"])
+def test_names_that_would_need_escaping_have_no_text(name):
+    class Odd(Listening):
+        def schema(self):
+            return {name: pl.Int64(), "b": pl.Boolean()}
+
+        def resolve_lazyframe(self, **question):
+            self.asked.append(question)
+            return pl.LazyFrame(schema=self.schema()), ResolvedLazyFrameProps()
+
+    for condition in (pl.col(name) > 5, pl.col(name).is_in([1]), pl.col(name).is_null()):
+        table = Odd()
+        table.lazy().filter(condition).explain()
+        assert [found.pyarrow_str for found in table.asked[0]["filters"]] == [None]
+
+
+def test_a_filter_that_never_holds_after_a_cut_loses_the_projection_above_any_resolver():
+    """Polars 2.1 answers with all columns; the day it does not, `testing.queries.difference` need not look away."""
+    assert Listening().lazy().head(1).filter(pl.lit(value=False)).select("k").collect().columns == ["k", "v", "p"]

@@ -44,7 +44,7 @@ def listing() -> str:
             bases = ", ".join(base.__name__ for base in found.__bases__)
             lines.append(f"{name}({bases}): {', '.join(found.names) or '-'}")
         elif inspect.isclass(found):
-            lines.append(f"{name}{signature(found)}" if dataclasses.is_dataclass(found) and found is not lakekit.Table else name)
+            lines.append(f"{name}{signature(found)}" if dataclasses.is_dataclass(found) and found not in {lakekit.Catalog, lakekit.Table} else name)
             lines += members(name, found)
         elif callable(found):
             lines.append(f"{name}{signature(found)}")
