@@ -322,7 +322,7 @@ TABLES = (
     scenario | ENGINE 14 | WRITE
     scenario.1 | - | not yet | NOT NULL column with a default, insert NULL
     scenario.2 | - | not yet | nullable column with a default, insert NULL
-    scenario.3 | - | not yet | ignore-delete at write
+    scenario.3 | yes | not yet | ignore-delete at write
     scenario.4 | - | not yet | one flush of insert, update, delete
     scenario.5 | yes | not yet | sequence field: an older value arrives later
     scenario.6 | - | not yet | the flush trace of universal compaction
@@ -354,7 +354,7 @@ TABLES = (
     scenario.32 | - | not yet | inserting after a change of bucket number
     scenario.33 | yes | - | the files table of a partitioned table
     scenario.34 | yes | - | the ro table before any full compaction
-    scenario.35 | - | not yet | a branch written and fast forwarded
+    scenario.35 | yes | not yet | a branch written and fast forwarded
     scenario.36 | - | not yet | orphans right after a failed commit
     """,
 )
