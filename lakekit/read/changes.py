@@ -134,7 +134,7 @@ class Changes:
         old, new = plan.plan_difference(self.handle, before, after, condition)
         if not self.handle.schema.primary_keys:
             return frames.merged([new], self.fields, system=self._system)
-        return frames.difference(old, new, self.fields, self._system)
+        return frames.difference(old, new, self.fields, self._system, keeps_deletes=self.kind_column is not None)
 
     def _state(self, at: int | str | datetime | None) -> travel.Position:
         """One of the two states; snapshot 0 is the empty table."""

@@ -13,6 +13,7 @@ from lakekit.files.places import data_file_paths
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.model.row_kind import SHORT
+from lakekit.read import difference as differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,23 +66,11 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     return frame.select(*names, SEQUENCE, _spelled().alias("_row_kind"), "_level", "_file")
 
 
-def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
-    """What `after` has that `before` has not, as it is there, and -D for the keys that only `before` has; with `system`, `_VALUE_KIND` among it."""
-    names = [field.name for field in fields]
-    key = [*before.handle.schema.primary_keys]
-    key += [name for name in before.handle.schema.partition_keys if name not in key]
-    old = merged([before], fields, system=system, keeps_deletes=True)
-    new = merged([after], fields, system=system, keeps_deletes=True)
-    values = [name for name in names if name not in key]
-    both = old.with_columns(pl.lit(True).alias("_before")).rename({name: f"_before_{name}" for name in (*values, *system)})
-    joined = new.with_columns(pl.lit(True).alias("_after")).join(both, on=key, how="full", nulls_equal=True, coalesce=True)
-    there, was = pl.col("_after").is_not_null(), pl.col("_before").is_not_null()
-    gone = (pl.col(KIND).cast(pl.UInt8) & 1).ne_missing(pl.col(f"_before_{KIND}").cast(pl.UInt8) & 1)
-    different = pl.any_horizontal(gone, *(pl.col(name).ne_missing(pl.col(f"_before_{name}")) for name in values))
-    kept = joined.filter((there & ~was) | (there & different) | ~there)
-    rows = [pl.when(there).then(pl.col(name)).otherwise(pl.col(f"_before_{name}")).alias(name) for name in (*values, *system) if name != KIND]
-    kind = pl.when(there).then(pl.col(KIND)).otherwise(pl.lit(3, pl.Int8)).alias(KIND)
-    return kept.with_columns(*rows, kind).select(*names, *system)
+def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
+    """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
+    assert after.rule is not None
+    old, new = (merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes) for plan in (before, after))
+    return differences.of(old, new, after.handle, after.rule).select(*(field.name for field in fields), *system)
 
 
 def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:

@@ -183,18 +183,21 @@ def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition:
 
 
 def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
-    """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff)."""
+    """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff).
+
+    A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
+    """
     states = (before, after)
     sides = [manifests.no_entries() if state.snapshot is None else _seen(handle, live(handle, state.snapshot)) for state in states]
-    names = [side.column("file_name") for side in sides]
+    names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
     rule = rule_of(handle)
     on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
     plans = []
-    for state, side, other in zip(states, sides, reversed(names), strict=True):
+    for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
             plans.append(Plan(handle=handle, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
         else:
-            funnel = Funnel(side.filter(~np.asarray(pc.is_in(side.column("file_name"), other))))
+            funnel = Funnel(side.filter(~np.asarray(pc.is_in(mine, other))))
             plans.append(plan_entries(handle, state.snapshot, funnel, rule, on_key))
     return plans[0], plans[1]
 
