@@ -1,0 +1,178 @@
+"""The law of the door: a query on a scan answers what the same query answers on the collected rows, over golden tables of every kind."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import lakekit as lk
+from lakekit.testing.expectations import load
+from lakekit.testing.queries import difference, queries, rows
+from spec_tests.doors.views import CASES, collected, in_memory, in_slices, table
+
+FAMILIES = {
+    "append": ("table.append",),
+    "deduplicate": ("merge-engine.deduplicate",),
+    "first row": ("merge-engine.first-row",),
+    "partial update": ("merge-engine.partial-update",),
+    "aggregation": ("merge-engine.aggregation",),
+    "sequence fields": ("sequence.",),
+    "deletion vectors": ("deletion-vectors.",),
+    "evolution": ("schema.",),
+    "partitions": ("partition",),
+    "orc": ("file.format.orc",),
+    "avro": ("file.format.avro",),
+    "thin": ("data-file.thin-mode", "thin-mode"),
+    "buckets": ("bucket.dynamic", "bucket.cross-partition", "bucket.postpone", "bucket.rescale", "bucket-function."),
+    "file indexes": ("file-index",),
+    "branches": ("branch", "scan.fallback-branch"),
+    "types": ("types", "key."),
+}
+SLICED = [name for name in CASES if load(name).primary_keys]
+FEW = settings(max_examples=max(6, settings.default.max_examples // 6), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
+def family(features: tuple[str, ...]) -> list[str]:
+    return [name for name in CASES if any(own.startswith(features) for own in load(name).features)]
+
+
+def same(case: str, lazy, data) -> None:
+    full = collected(case)
+    if full is None:
+        with pytest.raises(lk.LakekitError):
+            lazy.collect()
+        return
+    assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case}: {found}"
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_queries_of_golden_tables(kind):
+    cases = family(FAMILIES[kind])
+    assert cases
+
+    @FEW
+    @given(st.data())
+    def law(data):
+        case = data.draw(st.sampled_from(cases))
+        same(case, table(case).scan(), data)
+
+    law()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", CASES)
+def test_many_queries_of_every_golden_table(case):
+    ways = [_scanned(found) for found in (table(case), in_memory(case), in_slices(case))]
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def law(data):
+        same(case, data.draw(st.sampled_from(ways)), data)
+
+    law()
+
+
+@FEW
+@given(st.data())
+def test_queries_without_native_scans(data):
+    case = data.draw(st.sampled_from(CASES))
+    same(case, _scanned(in_memory(case)), data)
+
+
+@FEW
+@given(st.data())
+def test_queries_of_merges_in_slices(data):
+    case = data.draw(st.sampled_from(SLICED))
+    same(case, _scanned(in_slices(case)), data)
+
+
+def _scanned(found):
+    try:
+        return found.scan()
+    except lk.LakekitError as refused:
+        return _Refused(refused)
+
+
+class _Refused:
+    def __init__(self, refused):
+        self.refused = refused
+
+    def collect(self):
+        raise self.refused
+
+
+@FEW
+@given(st.data())
+def test_queries_of_stored_versions(data):
+    case = data.draw(st.sampled_from(CASES))
+    try:
+        lazy = table(case).scan(raw=True)
+        full = lazy.collect()
+    except lk.LakekitError:
+        return
+    assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case}: {found}"
+
+
+@FEW
+@given(st.data())
+def test_queries_of_changes(data):
+    case, mode = data.draw(st.sampled_from(CASES)), data.draw(st.sampled_from(["auto", "delta", "diff"]))
+    try:
+        lazy = table(case).changes(0, mode=mode)
+        full = lazy.collect()
+    except lk.LakekitError:
+        return
+    assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case} {mode}: {found}"
+
+
+@FEW
+@given(st.data())
+def test_queries_of_system_tables(data):
+    case = data.draw(st.sampled_from(CASES))
+    name = data.draw(st.sampled_from(["audit_log", "binlog", "ro", "files", "snapshots", "partitions", "manifests"]))
+    try:
+        lazy = table(case).system(name)
+        full = lazy.collect()
+    except lk.LakekitError:
+        return
+    assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case} {name}: {found}"
+
+
+@FEW
+@given(st.data())
+def test_queries_of_older_snapshots(data):
+    case = data.draw(st.sampled_from(CASES))
+    ids = table(case).snapshots()["snapshot_id"].to_list()
+    if ids:
+        at = data.draw(st.sampled_from(ids))
+        try:
+            lazy = table(case).scan(at=at)
+            full = lazy.collect()
+        except lk.LakekitError:
+            return
+        assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case} at {at}: {found}"
+
+
+def unlike(view, cases) -> list[str]:
+    """The cases that a view shows otherwise than a plain scan."""
+    wrong = []
+    for case in cases:
+        full = collected(case)
+        try:
+            found = view(case).scan().collect()
+        except lk.LakekitError:
+            found = None
+        if (full is None) != (found is None) or (full is not None and (full.schema != found.schema or sorted(rows(full)) != sorted(rows(found)))):
+            wrong.append(case)
+    return wrong
+
+
+@pytest.mark.parametrize("view", [in_memory, in_slices])
+def test_rows_do_not_depend_on_the_way_they_are_read(view):
+    assert unlike(view, sorted({case for names in FAMILIES.values() for case in family(names)[-2:]})) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("view", [in_memory, in_slices])
+def test_rows_of_every_table_do_not_depend_on_the_way_they_are_read(view):
+    assert unlike(view, CASES) == []
