@@ -100,8 +100,13 @@ def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
 
 def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     """Numbers that compare as the keys do, from 0; a bound with a null is the smallest, or the largest, of all."""
+    whole = low.width == 1 and is_whole(low.dtypes[0])
+    if whole and not low.to_series().null_count() + high.to_series().null_count():  # of a small plan, Polars' calls would be the most
+        numbers = np.concatenate([values(low.to_series()), values(high.to_series())])
+        ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return ranked[: low.height], np.maximum(ranked[low.height :], ranked[: low.height])
     both = pl.concat([low, high])
-    if both.width == 1 and is_whole(both.dtypes[0]):
+    if whole:
         ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
         order = both.select(pl.arg_sort_by(both.columns)).to_series()
