@@ -41,6 +41,14 @@ def float_order(numbers: Array) -> Ints:
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
+def float_bits(column: pl.Series, *, one_zero: bool = False) -> pl.Series:
+    """Floats as integers that are equal where Java's boxed ones are: -0.0 is not 0.0 (but with `one_zero`), NaN is NaN, null is null."""
+    # in numpy: Polars takes adding 0.0 for nothing
+    numbers = values(column) + 0.0 if one_zero else values(column)
+    found = pl.Series(column.name, float_order(numbers))
+    return found if column.null_count() == 0 else pl.select(pl.when(column.is_not_null()).then(found).alias(column.name)).to_series()
+
+
 def comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool = False) -> Ints:
     """Integers that compare as the values do; a null is below every value, also when `descending` turns the values round.
 

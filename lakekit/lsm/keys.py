@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.lsm.arrays import Array, Bools, Ints, float_order, is_whole, values
+from lakekit.lsm.arrays import Array, Bools, Ints, float_bits, is_whole, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,8 @@ class Keys:
 def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
     """The keys of every row of a section."""
     columns = section.select(key)
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
     whole = [_numbers(columns[name]) for name in key]
     exact = [numbers for numbers in whole if numbers is not None]
     if len(exact) == len(whole):
@@ -65,13 +67,19 @@ def some(keys: Keys, mask: Bools) -> Keys:
     return Keys(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
 
 
+def _bits(column: pl.Series, *, last: bool) -> pl.Series:
+    """A key column of floats as integers.
+
+    The reference sorts -0.0 below 0.0 and then takes them for equal where they come to stand side by side: always in the last column of a key, and in
+    others hardly ever, as the columns behind part them (case `types_key_floats_parquet`).
+    """
+    return float_bits(column, one_zero=last)
+
+
 def _numbers(column: pl.Series) -> Array | None:
     if column.null_count():
         return None
-    if is_whole(column.dtype):
-        return values(column)
-    # the reference compares keys as Java's operators do: -0.0 is 0.0
-    return float_order(values(column) + 0.0) if column.dtype.is_float() else None
+    return values(column) if is_whole(column.dtype) else None
 
 
 def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:

@@ -25,12 +25,20 @@ KINDS = {
     "text pair": lambda k: {"k": pl.Series([x // 3 for x in k], dtype=pl.Int32), "l": pl.Series([str(x % 3) for x in k])},
     "wide pair": lambda k: {"k": pl.Series([x * 10**12 for x in k], dtype=pl.Int64), "l": pl.Series([-x * 10**12 for x in k], dtype=pl.Int64)},
     "float": lambda k: {"k": pl.Series([(0.0, -0.0, float("nan"), 1.5, float("inf"), -1.0, 2.0, 3.0, 4.0, 5.0)[x] for x in k])},
+    "float pair": lambda k: {
+        "k": pl.Series([(0.0, -0.0, float("nan"), None)[x % 4] for x in k], dtype=pl.Float32),
+        "l": pl.Series([(-0.0, 0.0, 1e300)[x // 4] for x in k]),
+    },
     "binary": lambda k: {"k": pl.Series([bytes([x]) for x in k])},
     "decimal": lambda k: {"k": pl.Series(k).cast(pl.Decimal(30, 2))},
     "truth": lambda k: {"k": pl.Series([x % 2 == 0 for x in k])},
     "null": lambda k: {"k": pl.Series([None if x == 0 else x for x in k], dtype=pl.Int64)},
 }
-IDENTITY = {"truth": lambda x: x % 2, "float": lambda x: max(x, 1)}  # 0.0 and -0.0 are one key, as in the reference
+IDENTITY = {
+    "truth": lambda x: x % 2,
+    "float": lambda x: max(x, 1),  # 0.0 and -0.0 are one key, as in the reference,
+    "float pair": lambda x: (x % 4, x // 8),  # but only in a key's last column
+}
 rows = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.sampled_from((0, 2, 3))), min_size=1, max_size=60)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.lsm.arrays import float_order, present, values
+from lakekit.lsm.arrays import float_bits, present
 
 if TYPE_CHECKING:
     from lakekit.lsm.arrays import Array, Bools, Ints
@@ -64,7 +64,7 @@ def listed(column: pl.Series, elements: pl.Series, keys: Ints, there: Bools) -> 
 def codes(elements: pl.DataFrame) -> Array:
     """One number an element: equal rows of the frame have equal numbers. Floats are compared as Java's boxed ones: -0.0 is not 0.0, NaN is NaN."""
     floats = [name for name, dtype in elements.schema.items() if dtype.is_float()]
-    bits = [series_of_ints(elements[name]) for name in floats]
+    bits = [float_bits(elements[name]) for name in floats]
     named = elements.with_columns(bits)
     found = np.zeros(elements.height, np.int64)
     groups = (
@@ -72,12 +72,6 @@ def codes(elements: pl.DataFrame) -> Array:
     )
     found[groups["_row"].to_numpy()] = groups["_code"].to_numpy()
     return found
-
-
-def series_of_ints(column: pl.Series) -> pl.Series:
-    """Floats as integers that are equal where Java's boxed ones are, null where null."""
-    found = pl.Series(column.name, float_order(values(column)))
-    return found if column.null_count() == 0 else pl.select(pl.when(column.is_not_null()).then(found).alias(column.name)).to_series()
 
 
 def firsts(keys: Ints, element_codes: Array) -> Bools:
