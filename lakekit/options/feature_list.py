@@ -217,7 +217,7 @@ TABLES = (
     write.commit | - | not yet | committing, exactly once
     write.schema | - | not yet | creating and altering tables
     compaction | yes | not yet | compaction; what another engine compacted is read
-    compaction.sort | yes | not yet | compaction that sorts by columns, Z order or Hilbert curve
+    compaction.sort | - | not yet | compaction that sorts by columns, Z order or Hilbert curve
     expiration | yes | not yet | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
     """,
     """
@@ -229,7 +229,7 @@ TABLES = (
     """,
     """
     catalog | ENGINE 9 | WRITE
-    catalog.filesystem | not yet | not yet | a folder of databases
+    catalog.filesystem | yes | not yet | a folder of databases
     catalog.jdbc | not yet | not yet | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | not yet | not yet | a Hive metastore
     catalog.rest | refused | refused | the REST catalog
@@ -364,8 +364,7 @@ OPTIONS = {
         branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
         incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit scan.bucket
         scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
-        scan.plan-sort-partition scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
-        source.split.open-file-cost source.split.target-size table-read.sequence-number.enabled
+        scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark table-read.sequence-number.enabled
     """,
     ("yes", "not yet"): """
         aggregation.remove-record-on-delete bucket bucket-function.type bucket-key changelog-file.format changelog-file.prefix changelog-producer
@@ -373,36 +372,37 @@ OPTIONS = {
         deletion-vectors.merge-on-read fields.<column>.aggregate-function fields.<column>.count-limit fields.<column>.distinct
         fields.<column>.ignore-retract fields.<column>.list-agg-delimiter fields.<column>.nested-key fields.<column>.nested-key-null-strategy
         fields.<column>.nested-sequence-field fields.<column>.ts-field fields.<columns>.sequence-group fields.default-aggregate-function
-        file-index.<type>.<column>.<option> file-index.<type>.columns file-index.in-manifest-threshold file.compression file.compression.per.level
-        file.format file.format.per.level force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression
-        manifest.format merge-engine metadata.stats-dense-store metadata.stats-mode num-levels num-sorted-run.compaction-trigger
-        partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition partition.default-name partition.legacy-name path
-        primary-key primary-key.nullable row-tracking.enabled sequence.field sequence.field.sort-order sequence.snapshot-ordering type
+        file-index.<type>.<column>.<option> file-index.<type>.columns file.compression file.compression.per.level file.format file.format.per.level
+        force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression manifest.format merge-engine
+        metadata.stats-mode metastore num-levels num-sorted-run.compaction-trigger partial-update.remove-record-on-delete
+        partial-update.remove-record-on-sequence-group partition.default-name partition.legacy-name primary-key.nullable row-tracking.enabled
+        sequence.field sequence.field.sort-order sequence.snapshot-ordering type warehouse
     """,
     ("-", "not yet"): """
         add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
         changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields changelog.num-retained.max changelog.num-retained.min
-        changelog.time-retained clustering.columns clustering.incremental clustering.incremental.mode clustering.strategy commit.discard-duplicate-files
-        commit.force-compact commit.force-create-snapshot commit.max-retries commit.max-retry-wait commit.min-retry-wait
-        commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix compaction.delete-ratio-threshold compaction.file-num-limit
-        compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold compaction.max-size-amplification-percent
-        compaction.min.file-num compaction.optimization-interval compaction.size-ratio compaction.skip-expired-partitions compaction.small-file-ratio
-        compaction.total-size-threshold consumer.changelog-only consumer.expiration-time cross-partition-upsert.index-ttl
-        data-file.external-paths.specific-fs data-file.external-paths.strategy delete.force-produce-changelog deletion-vector.index-file.target-size
-        deletion-vectors.modifiable disable-explicit-type-casting dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets
-        dynamic-bucket.max-buckets dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire file.block-size
-        file.compression.zstd-level file.suffix.include.compression ignore-update-before lookup-compact lookup-compact.max-interval lookup-wait
-        manifest.delete-file-drop-stats manifest.full-compaction-threshold-size manifest.merge-min-count manifest.target-file-size
+        changelog.time-retained clustering.columns clustering.incremental clustering.incremental.mode clustering.strategy
+        commit.discard-duplicate-files commit.force-compact commit.force-create-snapshot commit.max-retries commit.max-retry-wait
+        commit.min-retry-wait commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix compaction.delete-ratio-threshold
+        compaction.file-num-limit compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold
+        compaction.max-size-amplification-percent compaction.min.file-num compaction.optimization-interval compaction.size-ratio
+        compaction.skip-expired-partitions compaction.small-file-ratio compaction.total-size-threshold consumer.changelog-only
+        consumer.expiration-time cross-partition-upsert.index-ttl data-file.external-paths.specific-fs data-file.external-paths.strategy
+        delete.force-produce-changelog deletion-vector.index-file.target-size deletion-vectors.modifiable disable-explicit-type-casting
+        dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets dynamic-bucket.target-row-num
+        dynamic-partition-overwrite end-input.check-partition-expire file-index.in-manifest-threshold file.block-size file.compression.zstd-level
+        file.suffix.include.compression ignore-update-before lookup-compact lookup-compact.max-interval lookup-wait manifest.delete-file-drop-stats
+        manifest.full-compaction-threshold-size manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
         metadata.stats-keep-first-n-columns metadata.stats-mode.per.level metastore.partitioned-table metastore.tag-to-partition
-        num-sorted-run.stop-trigger overwrite-upgrade parquet.enable.dictionary partition.end-input-to-done partition.expiration-batch-size
+        num-sorted-run.stop-trigger overwrite-upgrade parquet.enable.dictionary partition partition.end-input-to-done partition.expiration-batch-size
         partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy partition.expiration-time
-        partition.mark-done-action partition.timestamp-format.strict partition.timestamp-formatter partition.timestamp-pattern
-        postpone.batch-write-fixed-bucket postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket
-        record-level.expire-time record-level.time-field rowkind.field sink.process-time-zone sink.watermark-time-zone snapshot.clean-empty-directories
-        snapshot.expire.limit snapshot.ignore-empty-commit snapshot.num-retained.max snapshot.num-retained.min snapshot.time-retained
-        tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file tag.creation-delay tag.creation-period
-        tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled target-file-row-num
-        target-file-size write-buffer-for-append write-buffer-size write-buffer-spillable write-max-writers-to-spill write-only
+        partition.mark-done-action partition.timestamp-format.strict partition.timestamp-formatter partition.timestamp-pattern path
+        postpone.batch-write-fixed-bucket postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket primary-key
+        record-level.expire-time record-level.time-field rowkind.field sink.process-time-zone sink.watermark-time-zone
+        snapshot.clean-empty-directories snapshot.expire.limit snapshot.ignore-empty-commit snapshot.num-retained.max snapshot.num-retained.min
+        snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file tag.creation-delay
+        tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled
+        target-file-row-num target-file-size write-buffer-for-append write-buffer-size write-buffer-spillable write-max-writers-to-spill write-only
         zorder.var-length-contribution
     """,
     ("not yet", "-"): """
@@ -410,28 +410,29 @@ OPTIONS = {
         streaming-read-overwrite streaming.read.snapshot.delay
     """,
     ("not yet", "not yet"): """
-        catalog-key field-delimiter format-table.enabled format-table.file.compression format-table.implementation format-table.partition-path-only-value
-        jdbc.password jdbc.user lock.enabled lock.type materialized-table metastore object-location uri warehouse
+        catalog-key field-delimiter format-table.enabled format-table.file.compression format-table.implementation
+        format-table.partition-path-only-value jdbc.password jdbc.user lock.enabled lock.type materialized-table object-location uri
     """,
     ("-", "-"): """
         async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval
-        clustering.history-partition.idle-to-full-sort clustering.history-partition.limit clustering.incremental.optimize-write commit.callback.#.param
-        commit.callbacks compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour cross-partition-upsert.bootstrap-parallelism
-        data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold format-table.commit-hive-sync-url
-        format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size local-merge-buffer-size
-        local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size lookup.cache-rows
-        lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio
-        lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size lookup.merge-records-threshold lookup.remote-file.enabled
-        lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
-        manifest.merge-optimize.enabled metastore.tag-to-partition.preview page-size partition.idle-time-to-report-statistic
-        partition.mark-done-action.custom.class partition.mark-done-action.http.params partition.mark-done-action.http.url partition.sink-strategy
-        postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size
-        row-tracking.partition-group-on-commit scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task
-        scan.plan-auto-tag-for-read.time-retained scan.primary-branch snapshot.expire.execution-mode snapshot.watermark-idle-timeout
+        clustering.history-partition.idle-to-full-sort clustering.history-partition.limit clustering.incremental.optimize-write
+        commit.callback.#.param commit.callbacks compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour
+        cross-partition-upsert.bootstrap-parallelism data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold
+        format-table.commit-hive-sync-url format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size
+        local-merge-buffer-size local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size
+        lookup.cache-rows lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp
+        lookup.cache.high-priority-pool-ratio lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size
+        lookup.merge-records-threshold lookup.remote-file.enabled lookup.remote-file.level-threshold manifest-sort.enabled
+        manifest-sort.max-rewrite-size manifest-sort.partition-field manifest.merge-optimize.enabled metastore.tag-to-partition.preview page-size
+        partition.idle-time-to-report-statistic partition.mark-done-action.custom.class partition.mark-done-action.http.params
+        partition.mark-done-action.http.url partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
+        postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size row-tracking.partition-group-on-commit
+        scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task scan.plan-auto-tag-for-read.time-retained
+        scan.plan-sort-partition scan.primary-branch snapshot.expire.execution-mode snapshot.watermark-idle-timeout
         sort-compaction.local-sample.magnification sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold
-        spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.#.param tag.callbacks visibility-callback.check-interval
-        visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size write.batch-memory write.batch-size
-        write.sequence-number-init-mode
+        source.split.open-file-cost source.split.target-size spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.#.param
+        tag.callbacks visibility-callback.check-interval visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size
+        write.batch-memory write.batch-size write.sequence-number-init-mode
     """,
     ("refused", "refused"): """
         blob-descriptor-field blob-field blob-view-field chain-table.enabled data-evolution.enabled pk-clustering-override postpone.merge-on-read
@@ -466,7 +467,6 @@ LATER = {
         procedure.compact procedure.compact_manifest procedure.drop_partition procedure.merge_into procedure.rescale procedure.alter_column_default_value
         sys.* option.snapshot.ignore-empty-commit
     """,
-    "READ": "catalog.filesystem",
     "SPARK": "materialized-table option.materialized-table procedure.alter_view_dialect procedure.migrate_table",
 }
 """With which issue those features come that come otherwise than their area; a later line wins over an earlier one."""

@@ -25,9 +25,18 @@ ELSEWHERE = {
     "type.variant.shredded": "spec_tests/laws/test_data_files.py",
 }
 """Refusals of single columns, and the tests that meet them."""
-HERE = {"avro.empty-items", "avro.recursive-types", "avro.union", "parquet.encryption", "partition.legacy-binary", "data-evolution", "system.row_tracking"}
+HERE = {
+    "catalog.rest",
+    "avro.empty-items",
+    "avro.recursive-types",
+    "avro.union",
+    "parquet.encryption",
+    "partition.legacy-binary",
+    "data-evolution",
+    "system.row_tracking",
+}
 """Refusals that tests of their own below meet."""
-NOTHING_TO_ASK = {"index.global", "index.vector", "index.primary-key", "procedure.vector_search", "procedure.full_text_search", "row-id", "catalog.rest"}
+NOTHING_TO_ASK = {"index.global", "index.vector", "index.primary-key", "procedure.vector_search", "procedure.full_text_search", "row-id"}
 """Ways to read that lakekit does not offer: there is no call that could ask for them. The rows of such tables are read as usual."""
 
 
@@ -139,3 +148,9 @@ def test_avro_that_says_nothing_of_tables(feature, field):
     with pytest.raises(Unsupported) as refused:
         avro_columns.arrow_type(avro_schema.parse(text))
     assert refused.value.feature == feature
+
+
+def test_the_rest_catalog():
+    with pytest.raises(Unsupported) as refused:
+        lk.connect("warehouse", metastore="rest", uri="x")
+    assert refused.value.feature == "catalog.rest"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 
+import polars as pl
 import pytest
 
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
-from lakekit.options.features import FEATURES, STATES, Feature, find, refuse, unreadable
+from lakekit.options.features import FEATURES, ISSUES, STATES, Feature, find, refuse, unreadable
+from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
 
 REFUSED_AREAS = {
@@ -84,6 +86,26 @@ def test_aliases_and_keys_are_found():
     assert find("scan.snapshot-id") == FEATURES["option.scan.snapshot-id"]
     assert find("no such thing") is None
     assert isinstance(find("tag"), Feature)
+
+
+def test_what_is_claimed_is_shown():
+    shown = golden()
+    assert [feature for feature in claimed() if feature not in shown and feature not in NAMED] == []
+    assert sorted(set(NAMED) - set(claimed())) == []
+
+
+@pytest.mark.parametrize("place", sorted(set(NAMED.values())))
+def test_tests_that_show_a_feature_are_there(root, place):
+    path, _, test = place.partition("::")
+    assert f"def {test}(" in (root / "spec_tests" / path).read_text(encoding="utf-8")
+
+
+def test_nothing_of_reading_is_open():
+    """What is not read yet comes with a later step, or is refused by name."""
+    frame = lk.features()
+    assert set(frame["comes"].drop_nulls()) <= set(ISSUES)
+    assert frame.filter((pl.col("read") == "not yet") & (pl.col("comes") == "READ"))["feature"].to_list() == []
+    assert frame.filter(pl.any_horizontal(pl.col("read", "write") == "not yet"), pl.col("comes").is_null())["feature"].to_list() == []
 
 
 def test_system_tables_are_those_that_are_claimed(fixtures_path):

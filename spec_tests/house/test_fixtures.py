@@ -6,7 +6,6 @@ import hashlib
 import json
 
 import lakekit
-from lakekit.options.features import FEATURES, find
 
 FILE_BYTES, ALL_BYTES = 256 * 1024, 12 * 1024 * 1024
 MEMBERS = {"path", "sha256", "bytes", "format", "version", "origin", "producer", "producer_version", "recipe", "spec"}
@@ -41,33 +40,6 @@ def test_none_is_big(fixtures_path):
     }
     assert [path.name for path, size in sizes.items() if size > FILE_BYTES] == []
     assert sum(sizes.values()) <= ALL_BYTES
-
-
-SHOWN_BY_TABLES = ("aggregate", "bucket", "changelog", "data file", "merge engine", "system table", "type")
-"""Areas whose reading nobody claims without a golden table that shows it."""
-NOT_RECORDED = {
-    "aggregate.primary-key",  # every aggregation has it
-    "external-path",  # an absolute path of the machine that wrote it: spec_tests/laws makes one
-    "file.format.per-level",  # recorded as file.format.mixed
-    "system.file_key_ranges",  # newer than the recording engine
-}
-
-
-def shown(feature):
-    """The features of the list that a table's own words for what it shows mean."""
-    words = {feature, feature.replace("=", "."), feature.split("=")[0]}
-    if ".aggregate-function=" in feature:
-        words.add(f"aggregate.{feature.partition('=')[2]}")
-    return {found.name for word in words if (found := find(word))}
-
-
-def test_what_is_claimed_is_shown_by_a_golden_table(fixtures_path):
-    seen = set()
-    for path in [*(fixtures_path / "tables").glob("*.json"), fixtures_path / "flights" / "flights.json"]:
-        for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
-            seen |= shown(feature)
-    claimed = {name for name, feature in FEATURES.items() if feature.read == "yes" and feature.area in SHOWN_BY_TABLES}
-    assert sorted(claimed - seen - NOT_RECORDED) == []
 
 
 def test_broken_files_raise_errors_that_exist(fixtures_path):

@@ -1,0 +1,153 @@
+"""What shows that a claimed feature is read: golden tables, by what they say of themselves and what they hold, and tests by name.
+
+`golden()` maps the names of `lk.features()` to the cases that show them. A case shows a feature when its `features` name it (in the recipe's words), when an
+option of its schema or of a recorded read has that key, or when a recorded read asks for that system table. Features that no golden table can show have
+tests in `NAMED`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lakekit.options.features import FEATURES, find
+from lakekit.testing.fixtures import fixtures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAME = {
+    "file.format.mixed": "file.format.per-level",
+    "hash-index": "file.hash-index",
+    "data-file.thin-mode": "thin-mode",
+    "scan.fallback-branch": "fallback-branch",
+    "scan.snapshot-id": "read.snapshot",
+    "scan.tag-name": "read.tag",
+    "scan.timestamp-millis": "read.time",
+    "scan.watermark": "read.watermark",
+    "statistics": "file.statistics",
+    "consumer": "file.consumer",
+    "changelog.decoupled": "file.changelog",
+    "schema.re-add-column": "evolution",
+    "stats.truncate": "statistics.truncated",
+    "incremental-between-tag-to-snapshot": "incremental.tags",
+    "incremental-between-timestamp": "incremental.times",
+    "incremental-to-auto-tag": "incremental.auto-tag",
+    "branch": "file.branch",
+    "partition.escape": "file.partition-path",
+    "snapshot.expire": "expiration",
+}
+"""Words of recipes, and the feature they also stand for."""
+
+OPTIONS = "golden/test_reading_options.py::"
+SCENARIOS = "golden/test_scenarios.py::"
+NAMED = {
+    "binary-row": "golden/test_codec_binary_row.py::test_a_row_is_these_bytes",
+    "catalog.filesystem": "doors/test_catalog.py::test_a_table_by_name_is_the_table_by_path",
+    "external-path": "laws/test_external_path.py::test_files_elsewhere_are_read",
+    "file.commit-message": "golden/test_model_messages.py::test_commit_messages",
+    "file.deletion-vectors": "golden/test_codec_index_files.py::test_the_deletion_files_of_the_reference",
+    "file.index-manifest": "golden/test_manifests.py::test_recorded_index_manifest",
+    "file.manifest": "golden/test_manifests.py::test_recorded_manifest",
+    "file.manifest-list": "golden/test_manifests.py::test_recorded_manifest_list",
+    "file.split": "golden/test_model_messages.py::test_splits",
+    "file.tag": "golden/test_model_json.py::test_tags",
+    "manifest.format.avro": "golden/test_manifests.py::test_every_metadata_file_of_a_table",
+    "option.branch": OPTIONS + "test_a_branch_by_option",
+    "option.data-file.external-paths": "laws/test_external_path.py::test_files_elsewhere_are_read",
+    "option.deletion-vectors.merge-on-read": OPTIONS + "test_vectors_merged_on_read_show_what_waits_for_compaction",
+    "option.file-index.read.enabled": OPTIONS + "test_file_indexes_spare_files_and_rows_unless_told_otherwise",
+    "option.lakekit.java-time-zone": "golden/test_files_casts.py::test_casts_to_and_from_instants_use_the_zone_of_the_java_processes",
+    "option.lakekit.merge-memory": OPTIONS + "test_merging_in_slices_changes_nothing",
+    "option.lakekit.timestamp-unit": OPTIONS + "test_nanoseconds_can_be_left_out",
+    "option.metastore": "doors/test_catalog.py::test_other_metastores_are_refused_by_name",
+    "option.num-sorted-run.compaction-trigger": OPTIONS + "test_the_level_of_ro_follows_the_number_of_levels",
+    "option.scan.bucket": OPTIONS + "test_one_bucket_alone",
+    "option.scan.ignore-corrupt-files": OPTIONS + "test_lost_and_torn_files_may_be_left_out",
+    "option.scan.ignore-lost-files": OPTIONS + "test_lost_and_torn_files_may_be_left_out",
+    "option.warehouse": "doors/test_catalog.py::test_a_table_by_name_is_the_table_by_path",
+    "prune.bucket": OPTIONS + "test_a_filter_spares_files",
+    "prune.file-index": OPTIONS + "test_file_indexes_spare_files_and_rows_unless_told_otherwise",
+    "prune.key": OPTIONS + "test_a_filter_spares_files",
+    "prune.partition": OPTIONS + "test_a_filter_spares_files",
+    "prune.value": OPTIONS + "test_a_filter_spares_files",
+    "read.raw": OPTIONS + "test_raw_shows_every_stored_version",
+    "scan.mode.latest-delta": OPTIONS + "test_latest_delta_is_what_the_newest_snapshot_added",
+    "scenario.3": SCENARIOS + "test_scenario_3_deletes_are_ignored_those_of_older_files_too",
+    "scenario.5": SCENARIOS + "test_scenario_5_an_older_sequence_arrives_later",
+    "scenario.9": SCENARIOS + "test_scenario_9_a_lone_delete_is_absent_and_refused_once_it_meets_a_row",
+    "scenario.10": SCENARIOS + "test_scenario_10_a_lone_row_without_its_sequence_keeps_its_group",
+    "scenario.11": SCENARIOS + "test_scenario_11_a_delete_comes_first",
+    "scenario.12": SCENARIOS + "test_scenario_12_first_row_drops_a_second_insert",
+    "scenario.13": SCENARIOS + "test_scenario_13_input_changelogs_keep_every_row_of_a_flush",
+    "scenario.14": SCENARIOS + "test_scenario_14_equal_values_leave_no_changelog",
+    "scenario.22": SCENARIOS + "test_scenario_22_a_tag_of_an_expired_snapshot_is_read",
+    "scenario.23": SCENARIOS + "test_scenario_23_there_is_nothing_before_the_first_snapshot",
+    "scenario.24": SCENARIOS + "test_scenario_24_deltas_are_what_appends_added",
+    "scenario.25": SCENARIOS + "test_scenario_25_filters_on_values_reach_only_files_whose_keys_do_not_recur",
+    "scenario.26": SCENARIOS + "test_scenario_26_old_files_lack_the_column",
+    "scenario.27": SCENARIOS + "test_scenario_27_an_update_shows_after_compaction_as_a_vector",
+    "scenario.29": SCENARIOS + "test_scenario_29_a_key_moves_to_another_partition",
+    "scenario.33": SCENARIOS + "test_scenario_33_the_files_table_names_partitions_and_has_all_levels",
+    "scenario.34": SCENARIOS + "test_scenario_34_the_ro_table_waits_for_a_full_compaction",
+    "scenario.35": SCENARIOS + "test_scenario_35_main_shows_the_branch_it_was_forwarded_to",
+    "statistics.dense": OPTIONS + "test_a_filter_spares_files",
+    "storage.local": "laws/test_storage.py::test_laws",
+    "storage.memory": "laws/test_storage.py::test_laws",
+    "system.file_indexes": OPTIONS + "test_file_indexes_lists_the_heads_of_containers",
+}
+"""Features that no golden table shows by itself, and the test that does."""
+
+
+@lru_cache(maxsize=1)
+def golden() -> dict[str, list[str]]:
+    """Feature -> golden tables that show it."""
+    found: dict[str, list[str]] = {}
+    root = fixtures()
+    for path in [*sorted((root / "tables").glob("*.json")), root / "flights" / "flights.json"]:
+        case = json.loads(path.read_text(encoding="utf-8"))
+        for name in sorted(_shown(case, path.parent.parent / case["location"])):
+            found.setdefault(name, []).append(path.stem)
+    return found
+
+
+def _shown(case: dict[str, Any], table: Path) -> set[str]:
+    words = {word for said in case["features"] for word in _meant(said)}
+    keys = {key for read in case["reads"] for key in read.get("options") or {}}
+    for schema in table.rglob("schema/schema-*"):
+        if (text := schema.read_text(encoding="utf-8")).endswith("}"):  # an untidy table has torn ones
+            keys |= set(json.loads(text).get("options", {}))
+    words |= {f"option.{general(key)}" for key in keys}
+    words |= {f"system.{read['system']}" for read in case["reads"] if read.get("system")}
+    if case["primary_keys"]:
+        words |= {"table.key", "aggregate.primary-key"} if "merge-engine.aggregation" in words else {"table.key"}
+    return {feature.name for word in words if (feature := find(word))}
+
+
+def _meant(said: str) -> set[str]:
+    """The features that a recipe's word means: itself, its value, and what `SAME` adds."""
+    words = {said, said.replace("=", "."), said.split("=", maxsplit=1)[0]}
+    if ".aggregate-function=" in said:
+        words.add(f"aggregate.{said.partition('=')[2]}")
+    return words | {SAME[word] for word in words if word in SAME}
+
+
+def general(key: str) -> str:
+    """`fields.v.aggregate-function` as the list of options writes it."""
+    for pattern, name in (
+        (r"fields\.[^.]+,[^.]+\.sequence-group", "fields.<columns>.sequence-group"),
+        (r"fields\.[^.]+\.sequence-group", "fields.<columns>.sequence-group"),
+        (r"fields\.[^.]+\.([a-z-]+)", r"fields.<column>.\1"),
+        (r"file-index\.[a-z-]+\.columns", "file-index.<type>.columns"),
+        (r"file-index\.(?!read\.)(?!in-)[a-z-]+\..+\.[a-z-]+", "file-index.<type>.<column>.<option>"),
+    ):
+        if re.fullmatch(pattern, key):
+            return re.sub(pattern, name, key)
+    return key
+
+
+def claimed() -> list[str]:
+    """What lakekit says it reads."""
+    return [name for name, feature in FEATURES.items() if feature.read == "yes"]
