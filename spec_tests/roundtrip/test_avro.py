@@ -254,7 +254,8 @@ def test_damaged_files_give_a_value_or_an_error_of_ours(file: tuple[str, bytes],
         except Corrupt as error:
             assert error.path == "m"
             assert error.field
-            assert error.offset is not None
+            # rows of Parquet and ORC files have no offset of their own
+            assert error.offset is not None or data[:3] in (b"PAR", b"ORC")
         except Unsupported as error:
             assert error.feature
 
