@@ -213,10 +213,10 @@ def live(handle: Handle, snapshot: Snapshot) -> Entries:
 
 
 def partitions_of(handle: Handle, position: Position) -> frozenset[bytes]:
-    """The serialized partitions that a position has files in."""
+    """The serialized partitions that a position has visible files in."""
     if position.snapshot is None:
         return frozenset()
-    return frozenset(live(handle, position.snapshot).column("partition").unique().to_pylist())  # scalar: one a partition
+    return frozenset(_seen(handle, live(handle, position.snapshot)).column("partition").unique().to_pylist())  # scalar: one a partition
 
 
 def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:

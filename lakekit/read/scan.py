@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.errors import InvalidOption, SchemaChanged
+from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
@@ -69,8 +69,7 @@ class Scan:
         """Snapshot and schema that a read would see now."""
         position = travel.locate(self.handle, self.at)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
-        fallback = self.handle.fallback_branch
-        other = "" if fallback is None else f"+{snapshots.latest_id(self.handle.on_branch(fallback))}"
+        other = "" if (fallback := _fallback(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
         return f"{number}{other}/{schemas.ids(self.handle)[-1] if position.schema_id is None else position.schema_id}"
 
     def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:
@@ -94,10 +93,11 @@ class Scan:
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks."""
         own = plan.plan_read(handle, position, condition, limit=limit, level=self.level)
-        if handle.fallback_branch is None:
+        fallback = stand_in(handle, position, self.at)
+        if fallback is None:
             return [own]
-        other = handle.on_branch(handle.fallback_branch)
-        there = _same_time(other, position)
+        other, there = fallback
+        _same_types(handle, travel.schema_of(other, there))
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
         return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position), level=self.level)]
 
@@ -116,11 +116,38 @@ class Scan:
         return replace(self.handle.with_schema(newest), schema=replace(self.handle.schema, options=newest.options))
 
 
-def _same_time(other: Handle, position: Position) -> Position:
-    """The position of another branch at the time of a position of this one."""
+def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
+    """The fallback branch and its position at the time of a position of this one; before its first snapshot, that one.
+
+    A time that was asked for is asked of that branch too, which must have a snapshot then (`SnapshotNotFound`). None without such a branch.
+    """
+    other = _fallback(handle)
+    if other is None:
+        return None
     if position.schema_id is None or position.snapshot is None:
-        return travel.Position(snapshot=snapshots.latest(other))
-    return travel.Position(snapshot=snapshots.at_time(other, position.snapshot.time_millis))
+        return other, travel.Position(snapshot=snapshots.latest(other))
+    if at is None and travel.names_a_time(other):
+        return other, travel.locate(other)
+    found = snapshots.at_time(other, position.snapshot.time_millis)
+    return other, travel.past(snapshots.read(other, 1) if found is None else found)
+
+
+def _fallback(handle: Handle) -> Handle | None:
+    """The branch that stands in for partitions this one lacks; one that is not there does nothing, as in the reference."""
+    try:
+        return None if handle.fallback_branch is None else handle.on_branch(handle.fallback_branch)
+    except BranchNotFound:
+        return None
+
+
+def _same_types(handle: Handle, other: Handle) -> None:
+    """Raises `SchemaMismatch` unless both branches have columns of the same types, one by one."""
+    types = [[field.type.as_nullable() for field in one.schema.fields] for one in (handle, other)]
+    if types[0] != types[1]:
+        shown = [", ".join(f"{field.name} {field.type}" for field in one.schema.fields) for one in (handle, other)]
+        msg = f"branch {handle.branch} of {handle.name} has the columns {shown[0]}, its fallback branch {other.branch} has {shown[1]}: \
+make them alike, or read each branch by itself"
+        raise SchemaMismatch(msg)
 
 
 def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:

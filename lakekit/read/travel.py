@@ -45,10 +45,15 @@ def means_changes(handle: Handle) -> bool:
     return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
 
 
+def names_a_time(handle: Handle) -> bool:
+    """Whether the table's options ask for the state at a time."""
+    return "scan.timestamp" in handle.all_options or "scan.timestamp-millis" in handle.all_options
+
+
 def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
-        return _past(_at(handle, at))
+        return past(_at(handle, at))
     found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
     named = [key for key in POSITIONS if key in found]
     if len(named) > 1:
@@ -82,9 +87,9 @@ def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
         case "compacted-full":
             return Position(snapshot=_compacted(handle))
         case "from-timestamp":
-            return _past(_before(handle, _millis(found)))
+            return past(_before(handle, _millis(found)))
         case "from-snapshot" | "from-snapshot-full":
-            return _past(_named(handle, found, mode))
+            return past(_named(handle, found, mode))
         case "from-file-creation-time":
             return Position(snapshot=snapshots.latest(handle), created_since_ms=_number(found, "scan.file-creation-time-millis"))
         case "from-creation-timestamp":
@@ -94,7 +99,8 @@ from-file-creation-time, from-creation-timestamp; changes are what t.scan() and 
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def _past(snapshot: Snapshot) -> Position:
+def past(snapshot: Snapshot) -> Position:
+    """A position at a snapshot, with the schema of its time."""
     return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
 
 
@@ -172,7 +178,7 @@ def _since_creation(handle: Handle, time_ms: int) -> Position:
     """The first snapshot after the last one before a time, else the newest with only the files made since."""
     earlier = snapshots.at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id + 1 in snapshots.ids(handle):
-        return _past(snapshots.read(handle, earlier.id + 1))
+        return past(snapshots.read(handle, earlier.id + 1))
     return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
 from lakekit.errors import Unsupported
@@ -18,9 +20,9 @@ from lakekit.format import casts
 from lakekit.format.dtypes import polars_type
 from lakekit.meta import manifests as manifest_files, schemas as schema_files
 from lakekit.model import partition as partitions_of
-from lakekit.model.entries import ADD
+from lakekit.model.entries import ADD, concat
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
-from lakekit.read import travel
+from lakekit.read import scan, travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
 from lakekit.types import BINARIES, TIMESTAMPS, Instant
@@ -100,7 +102,7 @@ def _partition(handle: Handle, partition: bytes) -> str:
 def files(handle: Handle, at: At = None) -> pl.DataFrame:
     """Every live data file of real buckets, all levels."""
     handle, entries = _at(handle, at)
-    entries = entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
+    entries = _real(entries)
     found = zip(entries.files(), places.data_file_paths(handle, entries), range(len(entries)), strict=True)
     return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
 
@@ -234,8 +236,17 @@ def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
 
 
 def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
-    """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know."""
-    handle, entries = _listed(handle, at)
+    """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
+
+    A fallback branch shows the partitions that this branch lacks.
+    """
+    position = travel.locate(handle, at)
+    handle = travel.schema_of(handle, position)
+    entries = _real(_listed(handle, position))
+    if (fallback := scan.stand_in(handle, position, at)) is not None:
+        other = _real(_listed(*fallback))
+        known = pc.is_in(other.column("partition"), entries.column("partition"))
+        entries = concat([entries, other.filter(~np.asarray(known))])
     types = [field.type for field in handle.schema.partition_fields]
     default = handle.options.partition_default_name
 
@@ -244,24 +255,27 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
         texts = partitions_of.text(places.partition_values(handle, data), types, default_name=default, legacy=False)
         return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
 
-    found = _summed(entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET), ["partition"], directory)
+    found = _summed(entries, ["partition"], directory)
     unknown = pl.lit(None, pl.String)
     return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
 
 
 def buckets(handle: Handle, at: At = None) -> pl.DataFrame:
     """Live data files summed by bucket, the postponed one too."""
-    handle, entries = _listed(handle, at)
-    return _summed(entries, ["partition", "bucket"], lambda data: _partition(handle, data))
-
-
-def _listed(handle: Handle, at: At) -> tuple[Handle, Entries]:
-    """The entries of all manifests of a snapshot, of added and of deleted files."""
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
+    return _summed(_listed(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
+
+
+def _listed(handle: Handle, position: travel.Position) -> Entries:
+    """The entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
-        return handle, manifest_files.no_entries()
-    return handle, manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+        return manifest_files.no_entries()
+    return manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+
+
+def _real(entries: Entries) -> Entries:
+    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
 
 
 def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
