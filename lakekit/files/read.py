@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 SEQUENCE_NUMBER, VALUE_KIND, LEVEL, FILE = "_SEQUENCE_NUMBER", "_VALUE_KIND", "_level", "_file"
 _SYSTEM = {
-    SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),  # type: ignore[arg-type]
-    VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),  # type: ignore[arg-type]
-    LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),  # type: ignore[arg-type]
-    FILE: Field(FILE, "STRING NOT NULL"),  # type: ignore[arg-type]
+    SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),
+    VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),
+    LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),
+    FILE: Field(FILE, "STRING NOT NULL"),
 }
 _ROW, _PATH = "__lakekit_row", "__lakekit_path"
 _MOST_ROWS = 2**32 - 2
