@@ -49,6 +49,10 @@ class Result:
         able = [one for name in RIVALS if (one := self.measured.get(name)) is not None and one.seconds and one.error is None]
         return min(able, key=lambda one: one.median_s) if able else None
 
+    def wrong(self) -> dict[str, str]:
+        """What went wrong, by system."""
+        return {name: one.error for name, one in self.measured.items() if one.error}
+
     def verdict(self, *, least: bool = False) -> str:
         """pass, MISS, or why there is none. With `least` the best rounds of each are compared in place of the medians."""
         if self.left_out:
@@ -136,7 +140,7 @@ class Bench:
 
     def run(self, line: Line) -> Result:
         """One line, measured and checked."""
-        if tables.ALL[line.table].after and not environment.has_reference():
+        if line.needs_reference and not environment.has_reference():
             return Result(line=line, left_out="its table needs the reference engine: Java 17 and Maven")
         for name in {line.table, "ten_files", *([f"{line.table}_few"] if line.how == "slope" else [])}:
             self.make(name)
@@ -145,6 +149,7 @@ class Bench:
         return result
 
     def told(self, result: Result) -> str:
+        """One line about a result."""
         parts = [f"{name} {one.median_s * 1e3:.1f} ms" if one.seconds else f"{name}: {one.error}" for name, one in result.measured.items()]
         ratios = [f"× {other} {ratio:.2f}" for other in ("limit", "rival") if (ratio := result.ratio(other)) is not None]
         least = [f"{ratio:.2f}" for other in ("limit", "rival") if (ratio := result.ratio(other, least=True)) is not None]
@@ -154,7 +159,7 @@ class Bench:
     def checked(self, line: Line, measured: dict[str, Measured], expected: list[int]) -> None:
         """A wrong answer is no measurement."""
         for name, one in measured.items():
-            if name == "limit" and tables.ALL[line.table].keyed | bool(tables.ALL[line.table].after):
+            if name == "limit" and (tables.ALL[line.table].keyed or line.needs_reference):
                 continue  # it decodes all versions
             if one.error is None and one.checksum is not None and one.checksum != expected:
                 one.error = f"WRONG: {one.checksum}, expected {expected}"

@@ -31,11 +31,15 @@ class Line:
     limit: float | None = None
     rival: float | None = None
     most: float | None = None
-    named: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.group}: {self.what}"
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the reference engine has a part in its table."""
+        return bool(tables.ALL[self.table].after)
 
     def arguments(self, run_rows: int) -> dict[str, Any]:
         """What the systems are asked."""

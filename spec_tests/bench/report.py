@@ -75,7 +75,7 @@ def _ratio(result: Result, other: str) -> str:
 
 def _verdict(result: Result) -> str:
     """The verdict, and what went wrong with any system."""
-    wrong = [f"{name}: {one.error}" for name, one in result.measured.items() if one.error]
+    wrong = [f"{name}: {error}" for name, error in result.wrong().items()]
     verdict = result.verdict()
     said = f"**{verdict}**" if verdict == "MISS" else verdict
     return "; ".join([said, *([result.left_out] if result.left_out else []), *wrong]).replace("|", "/").replace("\n", " ")

@@ -71,18 +71,20 @@ class Process:
         ready, _, _ = select.select([self.running.stdout], [], [], TIMEOUT_S)
         if not ready:
             self.running.kill()
+            self.running.wait()
             return {"error": f"no answer in {TIMEOUT_S} s"}
         line = self.running.stdout.readline()
         return json.loads(line) if line else {"error": f"the process ended with {self.running.wait()}"}
 
     def close(self) -> None:
-        if self.running.stdin is not None:
-            self.running.stdin.close()
-        try:
-            self.running.wait(20)
-        except subprocess.TimeoutExpired:
-            self.running.kill()
-            self.running.wait()
+        """Ends the process: it goes when nobody can ask it anything more."""
+        with self.running:
+            if self.running.stdin is not None:
+                self.running.stdin.close()
+            try:
+                self.running.wait(20)
+            except subprocess.TimeoutExpired:
+                self.running.kill()
 
 
 class Turns:
@@ -93,9 +95,13 @@ class Turns:
         self.processes: dict[str, Process] = {}
 
     def of(self, system: str) -> Process:
-        if system not in self.processes or self.processes[system].running.poll() is not None:
-            self.processes[system] = Process(system, self.warehouse)
-        return self.processes[system]
+        found = self.processes.get(system)
+        if found is not None and found.running.poll() is not None:
+            found.close()
+            found = None
+        if found is None:
+            found = self.processes[system] = Process(system, self.warehouse)
+        return found
 
     def close(self) -> None:
         for process in self.processes.values():
