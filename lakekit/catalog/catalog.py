@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import polars as pl
 
-from lakekit import storage as storages
+from lakekit import storage as storages, world
 from lakekit.catalog import filesystem, names
 from lakekit.catalog.system_table import SystemTable
 from lakekit.draw import html, text
@@ -25,7 +25,6 @@ from lakekit.options.features import find, refuse
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.system import tables as system_tables
 from lakekit.table import Table
-from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +76,7 @@ class Catalog:
         storage, root = self._place()
         wanted = [database] if database is not None else self.databases()
         found = [(one, name) for one in wanted for name in filesystem.tables(storage, root, one)]
-        rows = each(lambda pair: self._row(*pair, details=details), found)
+        rows = world.each(lambda pair: self._row(*pair, details=details), found)
         return pl.DataFrame(rows, schema={**_NAMED, **(_DETAILS if details else {})}, orient="row")
 
     def exists(self, name: str) -> bool:
@@ -152,6 +151,7 @@ class Catalog:
     # ---- parts ----------------------------------------------------------------------------------------------------------------------------
 
     def _place(self) -> tuple[Storage, str]:
+        world.refuse_fork()
         if self.storage is not None:
             return self.storage, self.warehouse
         return storages.open(self.warehouse, self.storage_options)

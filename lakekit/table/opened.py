@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lakekit import world
 from lakekit.meta.handle import open_handle
 from lakekit.options.frozen import EMPTY
 
@@ -36,7 +37,8 @@ class Opened:
     _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
 
     def handle(self) -> Handle:
-        """The table's facts as of now. Raises `TableNotFound` and what opening raises."""
+        """The table's facts as of now. Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child."""
+        world.refuse_fork()
         found = open_handle(
             self.location,
             branch=self.branch_name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,3 +49,30 @@ def collected(case: str) -> pl.DataFrame | None:
         return table(case).scan().collect()
     except lk.LakekitError:
         return None
+
+
+class Growing:
+    """A copy of a golden table that can be seen as it was: files of later snapshots and schemas are put aside, and put back as if they were committed."""
+
+    def __init__(self, case: str, place: Path) -> None:
+        self.path, self.aside = place / case, place / "aside"
+        shutil.copytree(TABLES / case, self.path)
+        shutil.copytree(TABLES / case, self.aside)
+
+    def show(self, snapshot: int, schema: int | None = None) -> None:
+        """Snapshots up to that one, and schemas up to that one (all of them without)."""
+        self._only("snapshot", snapshot)
+        (self.path / "snapshot" / "LATEST").write_text(str(snapshot))
+        if schema is not None:
+            self._only("schema", schema)
+
+    def _only(self, kind: str, last: int) -> None:
+        for kept in (self.aside / kind).glob(f"{kind}-*"):
+            shown = self.path / kind / kept.name
+            if int(kept.name.removeprefix(f"{kind}-")) > last:
+                shown.unlink(missing_ok=True)
+            elif not shown.exists():
+                shutil.copy(kept, shown)
+
+    def open(self, **how) -> lk.Table:
+        return lk.open(self.path, **how)
