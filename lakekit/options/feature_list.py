@@ -41,7 +41,7 @@ TABLES = (
     file.format.orc | yes | not yet | ORC data files
     file.format.avro | yes | not yet | Avro data files
     file.format.per-level | yes | not yet | another format for some levels
-    file.format.csv | refused | refused | CSV data files
+    file.format.csv | refused | refused | CSV data files: the engine itself reads back other rows than it wrote
     file.format.json | refused | refused | JSON data files
     file.format.text | refused | refused | text data files
     file.format.row | refused | refused | the row-oriented format for random access
