@@ -13,6 +13,8 @@ Values are held as the recording writes them (plain JSON values), which is exact
     DATE epoch day · TIME milliseconds of day · TIMESTAMP and LTZ [epoch milliseconds, nanoseconds of that millisecond] ·
     ARRAY list · MAP and MULTISET list of [key, value] · ROW list · VARIANT [value hex, metadata hex]
 
+A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the same.
+
 `rows_of` turns a Polars frame into the same values, `canonical` takes away what has no meaning: the order of map entries, the digits of a float's text.
 """
 
@@ -79,6 +81,9 @@ class Case:
 def load(case: str, *, root: str = FIXTURES) -> Case:
     """The golden table `case` ("dedup_orc") of a folder of fixtures."""
     facts = json.loads(Path(f"{root}/tables/{case}.json").read_bytes())
+    reads: dict[str, Read] = {}
+    for said in facts["reads"]:
+        reads[said["name"]] = _read(said, reads)
     return Case(
         name=facts["case"],
         about=facts["about"],
@@ -87,19 +92,21 @@ def load(case: str, *, root: str = FIXTURES) -> Case:
         primary_keys=tuple(facts["primary_keys"]),
         partition_keys=tuple(facts["partition_keys"]),
         path=f"{root}/{facts['location']}",
-        reads=tuple(_read(read) for read in facts["reads"]),
+        reads=tuple(reads.values()),
     )
 
 
-def _read(facts: dict[str, Any]) -> Read:
+def _read(facts: dict[str, Any], earlier: dict[str, Read]) -> Read:
+    columns, rows = facts.get("columns") or [], facts.get("rows") or []
+    shaped, filled = (earlier[same] if isinstance(same, str) else None for same in (columns, rows))
     return Read(
         name=facts["name"],
         branch=facts.get("branch"),
         system=facts.get("system"),
         options=facts.get("options") or {},
-        columns=tuple(facts.get("columns") or ()),
-        types=tuple(parse(text) for text in facts.get("types") or ()),
-        rows=tuple((kind, tuple(values)) for kind, values in facts.get("rows") or ()),
+        columns=shaped.columns if shaped else tuple(columns),
+        types=shaped.types if shaped else tuple(parse(text) for text in facts.get("types") or ()),
+        rows=filled.rows if filled else tuple((kind, tuple(values)) for kind, values in rows),
         error=facts.get("error"),
     )
 

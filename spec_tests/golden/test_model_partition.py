@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -236,14 +235,3 @@ def test_external_paths_lie_below_the_roots_that_the_table_names() -> None:
 )
 def test_formats_of_names(name: str, format_name: str) -> None:
     assert format_of(name) == DataFile(name=name, size_bytes=0, row_count=0).format_name == format_name
-
-
-def test_the_fixture_reads_say_their_partitions(tables_path: Path) -> None:
-    """The recorded partitions of the reference are what directories say."""
-    for table in PARTITIONED:
-        reads = json.loads(table.with_suffix(".json").read_text())["reads"]
-        schema = TableSchema.from_json((table / "schema" / "schema-0").read_bytes())
-        for read in reads:
-            if read["system"] == "partitions" and read["error"] is None:
-                for _, values in read["rows"]:
-                    assert tuple(name for name, _ in partition.spec(values[0])) == schema.partition_keys

@@ -171,7 +171,7 @@ def test_scenario_33_the_files_table_names_partitions_and_has_all_levels(opened)
 
 def test_scenario_34_the_ro_table_waits_for_a_full_compaction(opened):
     table = opened("dedup_write_only_then_compacted")
-    assert rows(table.system("ro", at=7)) == []
+    assert rows(table.system("ro", at=5)) == []
     assert rows(table.system("ro"), "k") == rows(table.scan(), "k") != []
 
 
