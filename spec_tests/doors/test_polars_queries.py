@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.testing.expectations import load
 from lakekit.testing.queries import difference, queries, rows
-from spec_tests.doors.views import CASES, collected, in_memory, in_slices, table
+from spec_tests.doors.views import CASES, collected, facts, in_memory, in_slices, table
 
 FAMILIES = {
     "append": ("table.append",),
@@ -28,12 +27,12 @@ FAMILIES = {
     "branches": ("branch", "scan.fallback-branch"),
     "types": ("types", "key."),
 }
-SLICED = [name for name in CASES if load(name).primary_keys]
+SLICED = [name for name in CASES if facts(name).primary_keys]
 FEW = settings(max_examples=max(6, settings.default.max_examples // 6), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def family(features: tuple[str, ...]) -> list[str]:
-    return [name for name in CASES if any(own.startswith(features) for own in load(name).features)]
+    return [name for name in CASES if any(own.startswith(features) for own in facts(name).features)]
 
 
 def same(case: str, lazy, data) -> None:

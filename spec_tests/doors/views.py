@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import lakekit as lk
 from lakekit.storage.memory import MemoryStorage
-from lakekit.testing.expectations import FIXTURES
+from lakekit.testing.expectations import FIXTURES, load
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from lakekit.testing.expectations import Case
 
 TABLES = Path(FIXTURES, "tables")
 CASES = sorted(path.stem for path in TABLES.glob("*.json"))
@@ -40,6 +42,12 @@ def in_memory(case: str, source: Path | None = None) -> lk.Table:
 def in_slices(case: str) -> lk.Table:
     """The table whose merges are cut into the smallest key ranges there are."""
     return table(case, options={"lakekit.merge-memory": "1 b"})
+
+
+@cache
+def facts(case: str) -> Case:
+    """What is recorded of a golden table."""
+    return load(case)
 
 
 @cache

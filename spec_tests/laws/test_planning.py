@@ -1,0 +1,393 @@
+"""Planning never loses a match, drops what it promises to drop, and counts what it does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import lakekit as lk
+from lakekit.codec import hash_index, hashing
+from lakekit.files.places import partition_path
+from lakekit.meta import manifests
+from lakekit.read import frames, lazy, prune, scan, travel
+from lakekit.read.condition import predicate_of
+from lakekit.read.plan import plan_read
+from lakekit.testing.queries import conditions
+from lakekit.types import parse, to_arrow
+from spec_tests.doors.views import CASES, collected, facts, table
+
+FEW = settings(max_examples=settings.default.max_examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+READABLE = [name for name in CASES if name != "aggregate_sketches"]
+KEYED = [name for name in READABLE if facts(name).primary_keys]
+APPENDED = [name for name in READABLE if not facts(name).primary_keys and "scan.fallback-branch" not in facts(name).features]
+PARTITIONED = [name for name in READABLE if facts(name).partition_keys and "scan.fallback-branch" not in facts(name).features]
+BUCKETED = [name for name in READABLE if name.startswith("bucket_") and "bucket.fixed" in facts(name).features]
+INDEXED = [name for name in READABLE if any(own.startswith("file-index") for own in facts(name).features) and name != "index_map_keys"]
+
+
+def source(case: str) -> scan.Scan:
+    return scan.scan(table(case).handle())
+
+
+def planned(case: str, condition: pl.Expr):
+    """The plan of a filter, as explain makes it."""
+    of = source(case)
+    asked, _ = lazy.condition_of(lazy.filters_of(condition, of.schema()), of.partition_keys, of.keys)
+    return of.plan(asked)
+
+
+def names(plan) -> set[str]:
+    return set(plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist())
+
+
+@cache
+def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
+    """The rows that each file read without a merge shows."""
+    of = source(case)
+    whole = of.plan(lazy.Condition())
+    found = []
+    for at in whole.raw:
+        one = replace(whole, raw=np.array([at]), merged=())
+        found.append((whole.entries.column("file_name")[int(at)].as_py(), frames.merged([one], of.fields).collect()))
+    return tuple(found)
+
+
+@cache
+def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that merged buckets show, and every version they are made of with its file."""
+    of = source(case)
+    whole = of.plan(lazy.Condition())
+    rows = frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
+    files = [int(at) for bucket in whole.merged for at in bucket.files]
+    stored = frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
+    return rows, stored
+
+
+# ---- no match is lost ----------------------------------------------------------------------------------------------------------------------
+
+
+@FEW
+@given(st.data())
+def test_every_file_with_a_match_is_planned(data):
+    case = data.draw(st.sampled_from(READABLE))
+    full = collected(case)
+    if full is None or not full.height:
+        return
+    condition = data.draw(conditions(full))
+    chosen = names(planned(case, condition))
+    lost = [name for name, rows in alone(case) if rows.filter(condition).height and name not in chosen]
+    assert not lost, f"{case}: {lost} hold rows that satisfy {condition}"
+
+
+@FEW
+@given(st.data())
+def test_every_version_of_a_match_is_planned(data):
+    case = data.draw(st.sampled_from(KEYED))
+    full = collected(case)
+    if full is None or not source(case).plan(lazy.Condition()).merged:
+        return
+    rows, stored = merged(case)
+    condition = data.draw(conditions(full))
+    keys = list(table(case).primary_keys)
+    needed = set(stored.join(rows.filter(condition).select(keys), on=keys, how="semi", nulls_equal=True)["_file"].to_list())
+    assert needed <= names(planned(case, condition)), f"{case}: {condition}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", READABLE)
+def test_no_match_of_any_table_is_lost(case):
+    full = collected(case)
+    if full is None:
+        assert table(case).handle()
+        return
+    (rows, stored), keys = merged(case), list(table(case).primary_keys)
+
+    @settings(max_examples=300, suppress_health_check=list(HealthCheck))
+    @given(conditions(full))
+    def law(condition):
+        chosen = names(planned(case, condition))
+        assert not [name for name, some in alone(case) if some.filter(condition).height and name not in chosen]
+        if keys:
+            needed = set(stored.join(rows.filter(condition).select(keys), on=keys, how="semi", nulls_equal=True)["_file"].to_list())
+            assert needed <= chosen
+
+    law()
+
+
+# ---- statistics ----------------------------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "INT": (pl.Int32, st.integers(-3, 3)),
+    "BIGINT": (pl.Int64, st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)),
+    "STRING": (pl.String, st.sampled_from(["", "a", "ab", "abc", "b", "é", "\uffff", "\U0001f600"])),
+    "DOUBLE": (pl.Float64, st.sampled_from([-1.5, -0.0, 0.0, 1.0, math.inf, math.nan])),
+    "DATE": (pl.Date, st.dates()),
+    "BOOLEAN": (pl.Boolean, st.booleans()),
+    "TIMESTAMP(6)": (pl.Datetime("us"), st.datetimes()),
+}
+
+
+def bounds_of(files: list[pl.Series], t) -> prune.Bounds:
+    """What a writer says of files: exact bounds, as Java's collectors make them (they leave NaN out)."""
+    low, high = [], []
+    for values in files:
+        some = values.drop_nulls()
+        some = some.filter(some.is_not_nan()) if some.dtype.is_float() else some
+        low.append(some.min() if len(some) else None)
+        high.append(some.max() if len(some) else None)
+    return prune.Bounds(
+        type=t,
+        low=pa.array(low, to_arrow(t)),
+        high=pa.array(high, to_arrow(t)),
+        nulls=np.array([values.null_count() for values in files]),
+        rows=np.array([len(values) for values in files]),
+    )
+
+
+def drawn_files(data, kind: str) -> tuple[list[pl.Series], pl.Expr]:
+    dtype, values = KINDS[kind]
+    columns = data.draw(st.lists(st.lists(values | st.none(), min_size=1, max_size=4), min_size=1, max_size=5))
+    files = [pl.Series("c", column, dtype=dtype) for column in columns]
+    return files, data.draw(conditions(pl.concat(files).to_frame()))
+
+
+def texts(condition: pl.Expr, dtype) -> list[str | None]:
+    return [found.pyarrow_str for found in lazy.filters_of(condition, {"c": dtype})]
+
+
+@FEW
+@given(st.data(), st.sampled_from(sorted(KINDS)))
+def test_statistics_drop_no_match(data, kind):
+    files, condition = drawn_files(data, kind)
+    t = parse(kind)
+    kept = np.ones(len(files), bool)
+    for text in texts(condition, files[0].dtype):
+        kept &= prune.keep(predicate_of(text), {"c": bounds_of(files, t)}.get, len(files))
+    for values, keep in zip(files, kept, strict=True):
+        assert keep or not values.to_frame().filter(condition).height, f"{values.to_list()} holds a match of {condition}"
+
+
+@FEW
+@given(st.data(), st.sampled_from(["INT", "BIGINT", "DATE"]))
+def test_statistics_drop_what_polars_itself_would_skip(data, kind):
+    """Polars' own verdict on the same statistics is a second opinion; it is private, and asked in tests only."""
+    files, condition = drawn_files(data, kind)
+    t, dtype = parse(kind), files[0].dtype
+    for found in lazy.filters_of(condition, {"c": dtype}):
+        skip = found.expr._skip_batch_predicate({"c": dtype})
+        if skip is None or predicate_of(found.pyarrow_str) == predicate_of(None):
+            continue
+        known = bounds_of(files, t)
+        stats = pl.DataFrame(
+            {
+                "len": pl.Series(known.rows, dtype=pl.UInt32),
+                "c_min": pl.Series(known.low).cast(dtype),
+                "c_max": pl.Series(known.high).cast(dtype),
+                "c_nc": pl.Series(known.nulls, dtype=pl.UInt32),
+            }
+        )
+        theirs = stats.select(skip.fill_null(value=False)).to_series().to_numpy()
+        ours = prune.keep(predicate_of(found.pyarrow_str), {"c": known}.get, len(files))
+        assert not (ours & theirs).any(), f"{condition}: {[values.to_list() for values in files]}, kept {ours}, Polars skips {theirs}"
+
+
+# ---- what is promised to be dropped --------------------------------------------------------------------------------------------------------
+
+
+@FEW
+@given(st.data())
+def test_partitions_are_chosen_exactly(data):
+    case = data.draw(st.sampled_from(PARTITIONED))
+    found = table(case)
+    if collected(case) is None:
+        return
+    there = found.partitions()["values"].struct.unnest()
+    if not there.height or any(dtype.is_nested() for dtype in there.dtypes):
+        return
+    condition = data.draw(conditions(there))
+    texts_ = [one.pyarrow_str for one in lazy.filters_of(condition, source(case).schema())]
+    plan = planned(case, condition)
+    chosen = set(plan.entries.column("partition").take(pa.array(plan.chosen)).to_pylist())
+    whole = source(case).plan(lazy.Condition())
+    every = set(whole.entries.column("partition").take(pa.array(whole.chosen)).to_pylist())
+    paths = {partition_path(plan.handle, one).rstrip("/") for one in every}
+    wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
+    got = {partition_path(plan.handle, one).rstrip("/") for one in chosen}
+    assert wanted <= got
+    if all(text is not None for text in texts_):
+        assert got == wanted, f"{case}: {condition}"
+
+
+def equal_to(row: dict, keys) -> pl.Expr | None:
+    if any(value is None for value in (row[key] for key in keys)):
+        return None
+    return pl.all_horizontal(pl.col(key) == pl.lit(row[key]) for key in keys)
+
+
+@pytest.mark.parametrize("case", BUCKETED)
+def test_a_named_key_leaves_its_bucket(case):
+    """For every key of the table: the files planned lie in the one bucket that holds the key, as found by looking at all rows."""
+    found = table(case)
+    keys = list(found.handle().schema.bucket_keys)
+    place = found.files().select("file_name", "bucket", "partition")
+    stored = found.scan(raw=True).collect().join(place, left_on="_file", right_on="file_name")
+    function, narrowed = found.handle().options.bucket_function_type, 0
+    for row in collected(case).unique(keys).head(12).iter_rows(named=True):
+        condition = equal_to(row, keys)
+        if condition is None:
+            continue
+        plan = planned(case, condition)
+        chosen = set(plan.entries.numbers("bucket")[plan.chosen].tolist())
+        holds = set(stored.filter(condition)["bucket"].to_list())
+        assert holds <= chosen
+        steps = [step for step in plan.steps if step.why == "bucket"]
+        if steps:
+            assert chosen <= holds | wider(found, stored, row, keys), f"{case}: {row} {function}"
+            narrowed += 1
+    untold = ("FLOAT", "DOUBLE", "DECIMAL", "TIME", "BINARY", "VARBINARY")  # 0.0 is -0.0 with another hash; of the others Polars gives no text
+    comparable = found.handle().options.bucket > 1 and not any(found.handle().schema.field(key).type.root in untold for key in keys)
+    assert narrowed or not comparable, f"{case}: no key chose a bucket"
+
+
+def wider(found, stored, row, keys) -> set[int]:
+    """Other partitions may have another bucket count, so that the key has another bucket there."""
+    handle, fields = found.handle(), [found.handle().schema.field(key) for key in keys]
+    totals = {int(total) for total in np.unique(manifests.live(handle, travel.locate(handle).snapshot).numbers("total_buckets"))}
+    values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
+    return {int(hashing.buckets(handle.options.bucket_function_type, values, [field.type for field in fields], total)[0]) for total in totals if total > 0}
+
+
+@pytest.mark.parametrize("case", ["bucket_dynamic", "bucket_dynamic_partitioned"])
+def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
+    found = table(case)
+    handle = found.handle()
+    snapshot = travel.locate(handle).snapshot
+    keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
+    indexes = [entry for entry in manifests.index_entries(handle, snapshot) if entry.index_type == "HASH"]
+    assert indexes
+    paths = [handle.layout.index(one.file_name, partition_path=partition_path(handle, one.partition), bucket=one.bucket) for one in indexes]
+    held = [set(hash_index.decode(handle.storage.read(path)).tolist()) for path in paths]
+    hashes = {(entry.partition, entry.bucket): found for entry, found in zip(indexes, held, strict=True)}
+    dropped = 0
+    for row in collected(case).iter_rows(named=True):
+        condition = equal_to(row, [field.name for field in keys])
+        values = [pl.Series([row[field.name]], dtype=collected(case).schema[field.name]).to_arrow().cast(to_arrow(field.type)) for field in keys]
+        wanted = int(hashing.hash_columns(values, [field.type for field in keys])[0])
+        plan = planned(case, condition)
+        assert any(step.why == "hash index" for step in plan.steps)
+        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.numbers("bucket")[at])) for at in plan.chosen}
+        assert chosen <= {place for place, held in hashes.items() if wanted in held}
+        assert chosen
+        dropped += sum(step.before - step.after for step in plan.steps if step.why == "hash index")
+    assert dropped
+
+
+@FEW
+@given(st.data())
+def test_a_key_is_looked_for_where_ranges_allow(data):
+    case = data.draw(st.sampled_from(KEYED))
+    full, of = collected(case), source(case)
+    if full is None or not full.height or len(of.keys) != 1:
+        return
+    (key,) = of.keys
+    if full.schema[key].is_float():
+        return
+    value = data.draw(st.sampled_from(full[key].to_list()))
+    literal = pl.lit(value, dtype=full.schema[key])
+    if lazy.filters_of(pl.col(key) == literal, of.schema())[0].pyarrow_str is None:
+        return
+    low, high = (pl.col(which).struct.field(key) for which in ("min_key", "max_key"))
+    allowed = set(table(case).files().filter(low <= literal, high >= literal)["file_name"])
+    assert names(planned(case, pl.col(key) == literal)) <= allowed, f"{case}: {value}"
+
+
+@pytest.mark.parametrize("case", INDEXED)
+def test_file_indexes_drop_files_or_rows_and_no_match(case):
+    full, dropped = collected(case), 0
+    handle = table(case).handle()
+    for name in full.columns:
+        if full.schema[name].is_nested() or full.schema[name].is_float():
+            continue
+        values = full[name].drop_nulls().unique(maintain_order=True)
+        absent = []  # beside values that are there, so that statistics alone cannot tell
+        if len(values) and values.dtype.is_integer():
+            absent = [values.max() - 1]
+        elif len(values) and values.dtype == pl.String:
+            absent = [f"{values.sort()[len(values) // 2]}0"]
+        for value in [*values.head(6).to_list(), *absent]:
+            condition = pl.col(name) == pl.lit(value, dtype=full.schema[name])
+            plan = planned(case, condition)
+            for step in plan.steps:
+                dropped += step.before - step.after if step.why == "file index" else 0
+            dropped += len(plan.hits)
+            found = table(case).scan().filter(condition).collect()
+            assert found.height == full.filter(condition).height
+    assert dropped or handle.schema.primary_keys, f"{case}: no index said anything"
+    unread = lk.open(table(case).location, options={"file-index.read.enabled": "false"})
+    assert not any(step.why == "file index" for step in unread.explain(pl.col(full.columns[0]).is_not_null()).steps)
+
+
+# ---- limits and counts ---------------------------------------------------------------------------------------------------------------------
+
+
+@FEW
+@given(st.data())
+def test_a_limit_reads_no_more_files_than_it_takes(data):
+    case = data.draw(st.sampled_from(APPENDED))
+    if collected(case) is None:
+        return
+    handle = table(case).handle()
+    position = travel.locate(handle)
+    whole = plan_read(handle, position)
+    total = collected(case).height
+    limit = data.draw(st.integers(0, total + 1))
+    plan = plan_read(handle, position, limit=limit)
+    assert table(case).scan().head(limit).collect().height == min(limit, total)
+    counts = plan.entries.numbers("row_count")[plan.raw]
+    if whole.vectors:
+        assert len(plan.raw) == len(whole.raw)  # nobody knows how many rows of a file are deleted before its vector is read
+    else:
+        assert int(counts.sum()) >= min(limit, total)
+        assert len(counts) == 0 or int(counts[:-1].sum()) < limit
+
+
+def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
+    handle = table("dedup_overlapping_runs").handle()
+    position = travel.locate(handle)
+    assert set(plan_read(handle, position, limit=1).chosen.tolist()) == set(plan_read(handle, position).chosen.tolist())
+
+
+@FEW
+@given(st.data())
+def test_the_counts_of_the_funnel_add_up(data):
+    case = data.draw(st.sampled_from(READABLE))
+    full = collected(case)
+    if full is None:
+        return
+    condition = data.draw(conditions(full)) if full.height and data.draw(st.booleans()) else None
+    told = table(case).explain(condition)
+    before = [step for step in told.steps if step.what == "files"]
+    for one, after in pairwise(before):
+        assert one.after == after.before
+    assert all(0 <= step.after <= step.before for step in told.steps)
+    if before:
+        assert before[-1].after == told.files_read
+        assert before[0].before <= told.files_total
+    elif not any(step.what == "manifests" for step in told.steps):
+        assert told.files_read == told.files_total
+    files = table(case).files()
+    assert told.files_total == files.height
+    chosen = files.filter(pl.col("file_name").is_in(names(planned(case, condition if condition is not None else pl.lit(value=True)))))
+    assert (told.files_read, told.rows_read, told.bytes_read) == (chosen.height, chosen["row_count"].sum(), chosen["size_bytes"].sum())
+    assert told.bytes_total is None or told.bytes_total == files["size_bytes"].sum()
+    assert told.snapshot_id == table(case).snapshots()["snapshot_id"].max()
+    assert str(told)
+    assert told._repr_html_().startswith("<table>")
