@@ -6,6 +6,7 @@ values. Where it prints an object's identity, binary keys and statistics, there 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +23,10 @@ from lakekit.meta import manifests as manifest_files, schemas as schema_files
 from lakekit.model import partition as partitions_of
 from lakekit.model.entries import ADD, concat
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
-from lakekit.read import scan, travel
+from lakekit.read import scan, sections, travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
-from lakekit.types import BINARIES, TIMESTAMPS, Instant
+from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile, Stats
     from lakekit.model.entries import Entries
-    from lakekit.types import DataType, Field
 
     At = int | str | datetime | None
 
 TIME = pl.Datetime("ms")
 POSTPONE_BUCKET = -2
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
+_TRACKED = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
 _FILES: dict[str, Any] = {
     "partition": pl.String,
     "bucket": pl.Int32,
@@ -138,7 +139,10 @@ def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -
 def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
     """Null counts, minima and maxima of all columns of the schema, by name; a column the file does not have is null in every row."""
     written = schema_files.read(handle, file.schema_id)
-    covered = written.fields if file.value_stats_cols is None else written.fields_of(file.value_stats_cols)
+    # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
+    own = replace(written, fields=(*written.fields, *_TRACKED))
+    names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    covered = written.fields if names is None else own.fields_of(names)
     stats = _by_id(handle, file.value_stats, covered)
     there = {field.id for field in written.fields}
     nulls, low, high = {}, {}, {}
@@ -243,8 +247,8 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
     entries = _real(_listed(handle, position))
-    if (fallback := scan.stand_in(handle, position, at)) is not None:
-        other = _real(_listed(*fallback))
+    if (fallback := scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
+        entries, other = (_above_hidden(handle, listed) for listed in (entries, _real(_listed(*fallback))))
         known = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat([entries, other.filter(~np.asarray(known))])
     types = [field.type for field in handle.schema.partition_fields]
@@ -272,6 +276,11 @@ def _listed(handle: Handle, position: travel.Position) -> Entries:
     if position.snapshot is None:
         return manifest_files.no_entries()
     return manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+
+
+def _above_hidden(handle: Handle, entries: Entries) -> Entries:
+    hides = handle.schema.primary_keys and sections.hides_level_zero(handle)
+    return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
 def _real(entries: Entries) -> Entries:

@@ -299,12 +299,38 @@ def _decimal(text: str, scale: int) -> str:
     return "0" if unscaled == 0 else f"{sign}{unscaled}"
 
 
+_UNREPEATABLE = {"branches": ("create_time",)}
+"""Columns of system tables that tell of the copy that is read: when its files were made."""
+_UNORDERED = {"aggregation_fields": ("function", "function_options")}
+"""Columns of system tables whose text lists what the engine kept in a hash map."""
+_IDENTITY = "{bytes}"
+"""What recordings hold where the engine prints an object's identity instead of its bytes."""
+
+
+def comparable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:
+    """Both without what no two runs of the engine have alike: times of files, the order of hash maps, identities of objects."""
+    identities = {name for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True) if any(_IDENTITY in str(v) for v in values)}
+    left_out = identities.union(_UNREPEATABLE.get(read.system or "", ()))
+    frame, read = frame.drop(left_out, strict=False), without(read, list(left_out))
+    unordered = [i for i, name in enumerate(read.columns) if name in _UNORDERED.get(read.system or "", ())]
+    if unordered and list(frame.columns) == list(read.columns):
+        rows = tuple((kind, tuple(_sorted_list(value) if i in unordered else value for i, value in enumerate(row))) for kind, row in read.rows)
+        texts = [pl.Series(frame.columns[i], [_sorted_list(value) for value in frame.to_series(i)], pl.String) for i in unordered]
+        frame, read = frame.with_columns(texts), replace(read, rows=rows)
+    return frame, read
+
+
+def _sorted_list(text: str | None) -> str | None:
+    return None if text is None else f"[{', '.join(sorted(text.strip('[]').split(', ')))}]"
+
+
 def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, shown: int = 3) -> str | None:
     """None when `frame` holds the rows of `read` (as many times each; in the same order when `ordered`), else a text that shows where not.
 
     Columns must be the same, in the same order, beside `kind_column`. Without a kind column the recorded kinds do not count: the engine's batch reads
-    tell how a row was last written ("+U"), a frame of rows does not.
+    tell how a row was last written ("+U"), a frame of rows does not. What no two runs have alike is left out (`comparable`).
     """
+    frame, read = comparable(frame, read)
     names = [name for name in frame.columns if name != kind_column]
     if names != list(read.columns):
         return f"columns {names}, recorded {list(read.columns)}"
