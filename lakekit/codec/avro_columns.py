@@ -32,12 +32,15 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from numpy.typing import NDArray
+
     from lakekit.codec.avro import Block, Container
     from lakekit.codec.avro_lanes import Ints
     from lakekit.codec.avro_schema import Node
     from lakekit.codec.avro_values import Read
 
     Guess = Callable[[Lanes], Ints]
+    Where = tuple[str, Callable[[pa.Array], NDArray[np.bool_]]]
 
 MAX_BUFFER_BYTES = (1 << 31) - (1 << 20)
 BATCH_BYTES = 64 << 20
@@ -48,11 +51,15 @@ _PLAIN = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": p
 _PLAIN |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
 
 
-def decode(containers: Sequence[Container], *, columns: Collection[str] | None = None, guess: Guess | None = None) -> dict[str, pa.Array]:
+def decode(
+    containers: Sequence[Container], *, columns: Collection[str] | None = None, guess: Guess | None = None, where: Where | None = None
+) -> dict[str, pa.Array]:
     """The record fields (`columns`, or all) of every record of some containers of one schema, in order of the containers.
 
-    `guess(lanes)` may give, ascending, all places where a record seems to start. Raises `Corrupt`, `LimitExceeded`, and `Unsupported` for a union of
-    several types.
+    `guess(lanes)` may give, ascending, all places where a record seems to start. `where`, a field's name and a mask over its values, says which records are
+    wanted: others are left out where that saves work. Then the proof is that of the records that stay; for the others it is enough that each block holds as
+    many guesses as records, so `guess` may not miss a record of a sound file. Raises `Corrupt`, `LimitExceeded`, and `Unsupported` for a union of several
+    types.
     """
     node = containers[0].schema
     if sum(container.count for container in containers) <= FEW_RECORDS and sum(container.size for container in containers) <= FEW_BYTES:
@@ -72,6 +79,9 @@ def decode(containers: Sequence[Container], *, columns: Collection[str] | None =
         ends = np.empty_like(starts)
         ends[:-1] = starts[1:]
         ends[np.cumsum(counts) - 1] = last
+        if where is not None and attempt is not None:
+            wanted = _wanted(lanes, node, starts, ends, where)
+            starts, ends = starts[wanted], ends[wanted]
         found, after = _walk(lanes, node, starts, ends, columns)
         if np.array_equal(after, ends):
             try:
@@ -80,6 +90,21 @@ def decode(containers: Sequence[Container], *, columns: Collection[str] | None =
                 raise _explain(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
     raise _explain(containers, only=broken)
+
+
+def _wanted(lanes: Lanes, node: Node, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
+    """Which records the mask over one of their fields wants: all, where the guessed starts lead to no such field."""
+    record, pos = record_of(node), starts
+    if record is not node:
+        pos = lanes.longs(pos)[1]
+    for name, part in zip(record.names, record.parts, strict=True):
+        found, pos = lanes.walk(part, pos, ends, name == where[0])
+        if name == where[0]:
+            try:
+                return where[1](_arrow(found, lanes))
+            except (Corrupt, pa.ArrowInvalid):
+                break
+    return np.ones(len(starts), bool)
 
 
 def _decode_few(containers: Sequence[Container], columns: Collection[str] | None) -> dict[str, pa.Array]:

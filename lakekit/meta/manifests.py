@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.torn import Place
     from lakekit.model.entries import Entries
+    from lakekit.model.entry_files import Keep
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
 
@@ -42,6 +43,8 @@ TOGETHER_BYTES = 32 << 20
 """How many bytes of manifests are read before they are decoded."""
 _FACT_BYTES = 800
 """About what one decoded `ManifestFile` or `IndexEntry` takes."""
+_ASKED, _ASKED_BYTES = "asked", 200
+"""The mark of a manifest of which some partitions were asked for, and about what it takes."""
 
 
 def no_entries() -> Entries:
@@ -80,14 +83,17 @@ def live(
     *,
     keep_manifest: Callable[[ManifestFile], bool] | None = None,
     keep_entries: Callable[[Entries], NDArray[np.bool_]] | None = None,
+    keep_partitions: Keep | None = None,
 ) -> Entries:
     """The live files of a snapshot, or of some of its manifests (of base and delta list, in order): see `entries.fold`.
 
-    `keep_manifest` skips manifests unread, `keep_entries` gives a mask. Both may look only at what ADD and DELETE of a file share (partition, bucket, level,
-    name …): a DELETE that is skipped alone would leave its file alive.
+    `keep_manifest` skips manifests unread, `keep_entries` gives a mask, `keep_partitions` one over serialized partitions, which spares decoding the entries
+    of others. All may look only at what ADD and DELETE of a file share (partition, bucket, level, name …): a DELETE that is skipped alone would leave its
+    file alive.
     """
     files = manifest_files(place, source) if isinstance(source, Snapshot) else source
-    found = read_entries(place, files if keep_manifest is None else [file for file in files if keep_manifest(file)])
+    files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
+    found = read_entries(place, files) if keep_partitions is None else _read_where(place, files, keep_partitions)
     if keep_entries is not None:
         found = found.filter(keep_entries(found))
     return columns_of.fold([found])
@@ -112,6 +118,17 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
         pieces |= _decode(place, group)
     found = _joined([pieces[file.name] for file in files])
     return found if columns is None else found.select(columns)
+
+
+def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep) -> Entries:
+    """The entries of some partitions. Manifests that nobody asked for before are decoded in part and not kept; the second time they are worth more."""
+    shelf = place.world.decoded
+    paths = [(place.layout.manifest(file.name), file) for file in files]
+    if any(shelf.get((place.storage, path)) is not None or shelf.get((_ASKED, place.storage, path)) for path, _ in paths):
+        found = read_entries(place, files)
+        return found.filter(keep(found.column("partition"))) if len(found) else found
+    shelf.put({(_ASKED, place.storage, path): True for path, _ in paths}, _ASKED_BYTES * len(paths))
+    return columns_of.concat([columns_of.empty(), *(entry_files.decode_where(_read_all(place, group), keep) for group in _together(paths))])
 
 
 class _Piece(NamedTuple):

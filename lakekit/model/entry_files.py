@@ -8,6 +8,7 @@ Source: FORMAT.md 4.1, 4.3 and its worked example in 4.7; `ManifestEntrySerializ
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,13 +23,15 @@ from lakekit.model.entries import SCHEMA, Entries
 from lakekit.model.metadata_file import wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from lakekit.codec.avro import Container
     from lakekit.codec.avro_lanes import Lanes
     from lakekit.codec.avro_schema import Node
+
+    Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
 
 VERSION = 2
 _HEAD = {"_KIND": "kind", "_PARTITION": "partition", "_BUCKET": "bucket", "_TOTAL_BUCKETS": "total_buckets"}
@@ -91,7 +94,20 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
     return ordered.take(np.argsort(places, kind="stable")), counts
 
 
-def _decode_together(containers: list[Container]) -> Entries:
+def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
+    """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
+    found = None
+    if not any(metadata_file.is_columnar(manifest.data) for manifest in manifests):
+        containers = [container for one in manifests if (container := avro.open_container(one.data, path=one.path)).blocks]
+        if len({id(container.schema) for container in containers}) == 1:
+            with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
+                found = _decode_together(containers, keep)
+    if found is None:
+        found, _ = decode(manifests)
+    return found.filter(keep(found.column("partition"))) if len(found) else found
+
+
+def _decode_together(containers: list[Container], keep: Keep | None = None) -> Entries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
     parts: list[Entries] = []
     group: list[Container] = []
@@ -99,20 +115,20 @@ def _decode_together(containers: list[Container]) -> Entries:
     for container in containers:
         bytes_here = sum(len(block.data) for block in container.blocks)
         if group and size + bytes_here > avro_columns.BATCH_BYTES:
-            parts.append(_decode_avro(group))
+            parts.append(_decode_avro(group, keep))
             group, size = [], 0
         group.append(container)
         size += bytes_here
-    parts.append(_decode_avro(group))
+    parts.append(_decode_avro(group, keep))
     return entries.concat(parts)
 
 
-def _decode_avro(containers: list[Container]) -> Entries:
+def _decode_avro(containers: list[Container], keep: Keep | None) -> Entries:
     schema = containers[0].schema
     record = record_of(schema)
     as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
     branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
-    found = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None)
+    found = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None, where=None if keep is None else ("_PARTITION", keep))
     file = record.part("_FILE")
     return _table(found, None if file is None else file.value, _Where(containers))
 

@@ -7,7 +7,7 @@ Everything here works on the columns of manifest entries; a `DataFile` is made o
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,10 +125,14 @@ def plan_read(
         return Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifests.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
-    funnel = Funnel(manifests.live(handle, kept))
-    whole = int(funnel.entries.numbers("file_size").sum()) if len(kept) == len(listed) else None
+    keep = partial(_in_partition, handle, condition) if condition.on_partition else None
+    funnel = Funnel(manifests.live(handle, kept, keep_partitions=keep))
+    whole = int(funnel.entries.numbers("file_size").sum()) if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
+    if keep is not None:
+        funnel.steps.append(Step("files", _file_count(kept), len(funnel.entries), "partition"))
+        condition = replace(condition, on_partition=())
     funnel.step("not visible before compaction", _visible(handle, funnel.entries))
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     if level is not None:
@@ -138,7 +142,7 @@ def plan_read(
     if position.created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)
-    return replace(plan, files_total=sum(m.num_added_files - m.num_deleted_files for m in listed), bytes_total=whole)
+    return replace(plan, files_total=_file_count(listed), bytes_total=whole)
 
 
 def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None) -> Plan:
@@ -281,15 +285,24 @@ def partition_frame(handle: Handle, rows: pa.BinaryArray) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
 
 
+def _in_partition(handle: Handle, condition: Condition, rows: pa.BinaryArray) -> Mask:
+    """Which serialized partitions satisfy the conditions on partition columns; each is asked once."""
+    encoded = rows.dictionary_encode()
+    frame = partition_frame(handle, encoded.dictionary)
+    chosen: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+    return chosen[encoded.indices.to_numpy()]
+
+
+def _file_count(listed: list[ManifestFile]) -> int:
+    return sum(m.num_added_files - m.num_deleted_files for m in listed)
+
+
 def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condition: Condition) -> None:
     """By partition, exactly; by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
     if condition.on_partition:
-        encoded = funnel.entries.column("partition").dictionary_encode()
-        frame = partition_frame(handle, encoded.dictionary)
-        chosen = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
-        funnel.step("partition", chosen[encoded.indices.to_numpy()])
+        funnel.step("partition", _in_partition(handle, condition, funnel.entries.column("partition")))
     keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
     named = select.named_keys(condition.predicate, keys)
     if named is None:

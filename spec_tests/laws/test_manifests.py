@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from lakekit.codec import avro_columns
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.meta import manifests, snapshots
 from lakekit.meta.handle import Handle, open_handle
@@ -17,9 +20,6 @@ from lakekit.model.entry_files import Manifest
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 from lakekit.world import Shelf, World
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @pytest.fixture
@@ -65,6 +65,47 @@ def test_what_is_kept_changes_no_answer(handle: Handle, budget: int) -> None:
         assert manifests.live(small, snapshot).table.equals(fresh.table)
         assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
     assert small.world.decoded.size_bytes <= budget
+
+
+def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of some partitions are the same whether manifests are decoded in part, whole the second time, or were known before."""
+    in_part: list[int] = []
+    decode = avro_columns._wanted
+    monkeypatch.setattr(avro_columns, "_wanted", lambda *args: (in_part.append(1), decode(*args))[1])
+    monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
+    compared = 0
+    for path in sorted((fixtures() / "tables").glob("partition_*/snapshot")):
+        handle = open_handle(str(path.parent))
+        snapshot = snapshots.latest(handle)
+        assert snapshot is not None
+        whole = manifests.live(handle, snapshot)
+        for partition in whole.column("partition").unique().slice(0, 3):
+
+            def keep(rows: pa.BinaryArray, partition: pa.Scalar = partition) -> np.ndarray:
+                return np.asarray(pc.equal(rows, partition))
+
+            expected = whole.filter(keep(whole.column("partition"))).table
+            fresh = replace(handle, world=World())
+            for place in (fresh, fresh, handle):
+                assert manifests.live(place, snapshot, keep_partitions=keep).table.equals(expected)
+            compared += 1
+    assert compared > 10
+    assert len(in_part) >= compared
+
+
+def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions that nobody asks for are not looked into; what is broken in one that is asked for is told as for the whole manifest."""
+    monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
+    snapshot = snapshots.latest(handle)
+    assert snapshot is not None
+    data = entry_files.encode(manifests.live(handle, snapshot), codec="null")
+    torn = Manifest("m", data.replace(b"parquet", b"\xff\xff\xff\xff\xff\xff\xff"))
+    with pytest.raises(Corrupt) as whole:
+        entry_files.decode([torn])
+    with pytest.raises(Corrupt) as part:
+        entry_files.decode_where([torn], lambda rows: np.ones(len(rows), bool))
+    assert (str(part.value), part.value.offset, part.value.field) == (str(whole.value), whole.value.offset, whole.value.field)
+    assert len(entry_files.decode_where([torn], lambda rows: np.zeros(len(rows), bool))) == 0
 
 
 def test_pruning_by_what_add_and_delete_share(handle: Handle) -> None:
