@@ -48,6 +48,7 @@ _SYSTEM = {
 _ROW, _PATH = "__lakekit_row", "__lakekit_path"
 _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
+_WRITER_VERSION = "parquet.writer.version"
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that a column's name and type hardly ever need."""
 
@@ -148,7 +149,7 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         if file.schema_id not in by_schema:
             by_schema[file.schema_id] = _evolution(job, file.schema_id)
-        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
+        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None and not _needs_arrow(job, file, path)
         mine = (file.format_name, by_schema[file.schema_id].signature, native, *_apart(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
             yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start)
@@ -162,6 +163,15 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
 def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], *, native: bool, start: int) -> Group:
     one = files[0]
     return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], native=native, start=start, files=tuple(files), paths=tuple(paths))
+
+
+def _needs_arrow(job: Job, file: DataFile, path: str) -> bool:
+    """Whether a Parquet file holds pages that Polars cannot decode: only writers of the format's second version make such."""
+    handle = job.handle
+    written = handle.all_options if handle.schema.id == file.schema_id else schemas.read(handle, file.schema_id).options
+    if not any("2" in options.get(_WRITER_VERSION, "") for options in (written, handle.all_options)):
+        return False
+    return bool(parquet.undecodable(_whole_or_path(handle)(path), path))
 
 
 def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:

@@ -3,6 +3,9 @@
 Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any physical type, and INT96
 timestamps in the unit asked for. Filters and projections on the frame reach the scan, and skip row groups. Nothing is opened before the frame runs.
 
+Fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where `parquet.writer.version` is PARQUET_2_0, are beyond Polars: such columns
+are decoded by Arrow, and handed to Polars as plain pages.
+
 INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name. Read as
 microseconds it loses its last three digits, toward zero.
 
@@ -79,17 +82,23 @@ def scan_bytes(
     counts: Mapping[str, int] | None = None,
     timestamp_unit: str | None = None,
 ) -> pl.LazyFrame:
-    """The same for files that Polars cannot open itself: each is read whole when its turn comes, and decoded from memory."""
+    """The same for files that Polars cannot open itself, or not decode: each is read whole when its turn comes, and decoded from memory."""
 
     def open_file(path: str) -> blocks.Opened:
         data = read(path)
         rows = check(data, fields, path)
+        beyond = undecodable(data, path)
+        arrow = [field.name for field in fields if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)]
 
         def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-            if columns:
-                yield scan([data], fields, paths=[path], timestamp_unit=timestamp_unit).select(columns).collect()
-            else:
+            if not columns:
                 yield pl.DataFrame(height=rows)
+                return
+            parts = [(data, [name for name in columns if name not in arrow])]
+            if apart := [name for name in columns if name in arrow]:
+                parts.append((_plain_pages(data, apart), apart))
+            frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(names).collect() for some, names in parts if names]
+            yield pl.concat(frames, how="horizontal").select(columns)
 
         return blocks.Opened(row_count=rows, batches=batches)
 
@@ -151,6 +160,24 @@ def check(source: str | bytes, fields: Sequence[Field], path: str) -> int:
                 path=path,
             )
     return int(rows)
+
+
+def undecodable(source: str | bytes, path: str) -> frozenset[str]:
+    """The columns of a file, by their paths, whose pages Polars cannot decode. Raises `Corrupt` for a footer that cannot be read."""
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(source) if isinstance(source, bytes) else source)
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    fixed = [i for i in range(metadata.num_columns) if metadata.schema.column(i).physical_type == "FIXED_LEN_BYTE_ARRAY"]
+    chunks = [metadata.row_group(group).column(i) for group in range(metadata.num_row_groups) for i in fixed]
+    return frozenset(chunk.path_in_schema for chunk in chunks if "DELTA_BYTE_ARRAY" in chunk.encodings)
+
+
+def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:
+    """Some columns of a file as a file of plain pages."""
+    made = BytesIO()
+    pq.write_table(pq.read_table(pa.BufferReader(data), columns=list(columns)), made, use_dictionary=False, compression="none")
+    return made.getvalue()
 
 
 def _is_shredded(t: DataType, arrow: pa.DataType) -> bool:
