@@ -18,9 +18,11 @@ from polars.io.plugins import register_io_source
 
 from lakekit import world
 from lakekit.bucket import slices
+from lakekit.errors import Corrupt
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
+from lakekit.model.row_kind import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
@@ -110,6 +112,7 @@ def _built(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.D
     needed = rules.needed(task.rule, [name for name in (*names, *used) if name not in SYSTEM])
     system = _age(task, {KIND, *names, *used})
     section = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below).collect()
+    check_kinds(section[KIND], task.paths)
     merged = merge.merge(section, task.rule, keep_deletes=task.keeps_deletes)
     return (merged if condition is None else merged.filter(condition)).select(names)
 
@@ -122,6 +125,8 @@ def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.
         return _filtered(task, names, condition, kinds=kinds)
     system = _age(task, {*used, KIND} if kinds else used)
     found = _scan(task, [name for name in task.handle.schema.names if name in decisive | used], system=system).filter(*task.below).collect()
+    if kinds:
+        check_kinds(found[KIND], task.paths)
     mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     chosen = found.select(list(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
     return (chosen if condition is None else chosen.filter(condition)).select(names)
@@ -138,12 +143,23 @@ def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: b
     needed = {*task.rule.key, *task.rule.sequence_fields}
     system = _age(task, {KIND} if kinds else set())
     keys = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW).filter(*task.bounds).collect()
+    if kinds:
+        check_kinds(keys[KIND], task.paths)
     if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
         keys = keys.join(found.select(task.rule.key), on=task.rule.key, how="semi", nulls_equal=True, maintain_order="left")
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
     wins[keys[ROW].to_numpy()[mask]] = True
     return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(names)
+
+
+def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
+    """Raises `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
+    low, high = kinds.min(), kinds.max()
+    if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(SHORT)):
+        where = f"{paths[0]} or a file merged with it" if paths else "a data file"
+        strange = "null" if kinds.null_count() else high if isinstance(high, int) and high >= len(SHORT) else low
+        raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(SHORT) - 1}", path=paths[0] if paths else None, field=KIND)
 
 
 def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:

@@ -121,7 +121,7 @@ def _alone(
     if len(other):
         frame = _scan(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
         if not keeps_deletes:
-            frame = frame.filter(pl.col(KIND).cast(pl.UInt8) & 1 == 0)
+            frame = frame.filter(_stands())
         parts.append(frame if KIND in system else frame.drop(KIND))
     return parts
 
@@ -161,8 +161,14 @@ def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
 
 def _stands() -> pl.Expr:
     """+I and +U; -U and -D take away."""
-    return pl.col(KIND).cast(pl.UInt8) & 1 == 0
+    return pl.col(KIND) & 1 == 0
 
 
 def _spelled() -> pl.Expr:
-    return pl.col(KIND).replace_strict(_NAMES, return_dtype=pl.String)
+    """The kind as text; a number that is no kind raises `Corrupt`."""
+    return pl.col(KIND).map_batches(_spell, return_dtype=pl.String, is_elementwise=True)
+
+
+def _spell(kinds: pl.Series) -> pl.Series:
+    buckets.check_kinds(kinds)
+    return kinds.replace_strict(_NAMES, return_dtype=pl.String)
