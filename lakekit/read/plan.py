@@ -216,11 +216,14 @@ def live(handle: Handle, snapshot: Snapshot) -> Entries:
     return manifests.live(handle, snapshot)
 
 
-def partitions_of(handle: Handle, position: Position) -> frozenset[bytes]:
-    """The serialized partitions that a position has visible files in."""
+def partitions_of(handle: Handle, position: Position, *, level: int | None = None) -> frozenset[bytes]:
+    """The serialized partitions that a position has visible files in, or files of that level."""
     if position.snapshot is None:
         return frozenset()
-    return frozenset(_seen(handle, live(handle, position.snapshot)).column("partition").unique().to_pylist())  # scalar: one a partition
+    entries = _seen(handle, live(handle, position.snapshot))
+    if level is not None:
+        entries = entries.filter(entries.numbers("level") == level)
+    return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
 def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:

@@ -99,7 +99,7 @@ class Scan:
         other, there = fallback
         _same_types(handle, travel.schema_of(other, there))
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
-        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position), level=self.level)]
+        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position, level=self.level), level=self.level)]
 
     def _now(self, position: Position) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""

@@ -19,7 +19,7 @@ from lakekit.errors import Unsupported
 from lakekit.files import evolve, places
 from lakekit.format import casts
 from lakekit.format.dtypes import polars_type
-from lakekit.meta import manifests as manifest_files, schemas as schema_files
+from lakekit.meta import manifests as manifest_files, schemas as schema_files, snapshots
 from lakekit.model import partition as partitions_of
 from lakekit.model.entries import ADD, concat
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
@@ -101,9 +101,11 @@ def _partition(handle: Handle, partition: bytes) -> str:
 
 
 def files(handle: Handle, at: At = None) -> pl.DataFrame:
-    """Every live data file of real buckets, all levels."""
+    """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
+    newest = snapshots.latest(handle)
     handle, entries = _at(handle, at)
     entries = _real(entries)
+    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live(handle, newest).column("partition"))))
     found = zip(entries.files(), places.data_file_paths(handle, entries), range(len(entries)), strict=True)
     return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
 

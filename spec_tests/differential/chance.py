@@ -1,0 +1,170 @@
+"""Tables that the reference engine wrote by chance, what it read from them, and how far lakekit's answers may be away.
+
+    folder = make(here, seed=7, count=60)          one JVM: 60 tables and their recorded reads
+    for case in cases(folder):
+        {read.name: apart(case, read) for read in case.reads}
+
+Every rule by which an answer may differ stands in this module, with its reason: `FAULTS` of the engine that answers where it failed need not share, and
+`_forgiving`, which takes from both sides what says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lakekit as lk
+from lakekit.errors import LakekitError
+from lakekit.testing.expectations import Case, Read, canonical, difference, load, rows_of
+from spec_tests.golden.reads import INCREMENTAL, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+RECIPE = Path(__file__).parent.parent.parent / "fixtures" / "recipes" / "by_chance"
+FAULTS = {
+    r"ClassCastException": "the engine mixes up its own vectors or splits, after a type change of a file column or with a fallback branch",
+    r"NullPointerException": "the engine sorts its partitions by statistics that a binary column has not",
+    r"ArrayIndexOutOfBoundsException": "the engine counts nulls of columns that a file lacks",
+    r"DateTimeParseException: Text .* could not be parsed, unparsed text found at index 10": "the engine cannot read a time back from a directory's name",
+    r"FileNotFoundException: .*snapshot/snapshot-0 ": "the engine has no state before the first snapshot; lakekit calls it the empty table",
+    r"can not be found in table schema": "the engine checks today's options against the columns of an older schema",
+    r"should contains? all bucket keys": "the same, of bucket keys",
+}
+"""What the engine's error says, and why it is none of the table."""
+_SHOWN = 3
+
+
+def make(here: Path, *, seed: int, count: int, number: int | None = None) -> Path:
+    """Builds the recipe and lets it write tables below `here`; those of one seed and number are the same but for names and times."""
+    subprocess.run(["mvn", "-q", "package"], cwd=RECIPE, check=True)
+    temporary = here / "temporary"
+    temporary.mkdir(parents=True, exist_ok=True)
+    java = ["java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={temporary}"]
+    classes = os.pathsep.join((f"{RECIPE}/target/chance.jar", f"{RECIPE}/target/lib/*"))
+    asked = [str(here), str(seed), str(count), *([] if number is None else [str(number)])]
+    with (here / "told.txt").open("w", encoding="utf-8") as told:
+        subprocess.run([*java, "-cp", classes, "golden.Chance", *asked], stdout=told, stderr=subprocess.STDOUT, check=True)
+    return here
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """The tables in the order of their numbers."""
+    for path in sorted(folder.glob("tables/*.json"), key=lambda path: int(path.stem.rpartition("_")[2])):
+        yield load(path.stem, root=str(folder))
+
+
+def apart(case: Case, read: Read) -> str | None:
+    """None when lakekit answers as the engine did, or better where the engine's own fault kept it from an answer; else what is different."""
+    if fault(case, read) is not None:
+        return _answers_at_all(case, read)
+    found = answer(case, read, differs=partial(_differs, case))
+    if found is None and read.error is None and read.system is None and _is_change(read):
+        return _scanned(case, read)
+    return found
+
+
+def fault(case: Case, read: Read) -> str | None:
+    """Why an error of the engine does not bind lakekit, or None when it does."""
+    for pattern, reason in FAULTS.items():
+        if re.search(pattern, read.error or ""):
+            return reason
+    if _has_fallback(case) and (_is_change(read) or read.system == "files" or "scan.tag-name" in read.options):
+        return "the engine asks the fallback branch for the same snapshots and tags, where lakekit tells of this one, and goes by the time of a tag"
+    return None
+
+
+def _is_change(read: Read) -> bool:
+    return any(key.startswith(INCREMENTAL) for key in read.options)
+
+
+def _has_fallback(case: Case) -> bool:
+    return "scan.fallback-branch" in lk.open(case.path).options
+
+
+def _answers_at_all(case: Case, read: Read) -> str | None:
+    try:
+        table = lk.open(case.path, branch=read.branch)
+        options: dict[str, Any] = dict(read.options)
+        (table.scan(options=options) if read.system is None else table.system(read.system, options=options)).collect()
+    except LakekitError:
+        return None
+    return None
+
+
+def _scanned(case: Case, read: Read) -> str | None:
+    """Increments asked of `scan`: the rows that were added or updated to."""
+    options: dict[str, Any] = dict(read.options)
+    frame = lk.open(case.path, branch=read.branch).scan(options=options).select(read.columns).collect()
+    wanted = replace(read, rows=tuple(("+I", values) for kind, values in read.rows if kind in ("+I", "+U")))
+    found = _differs(case, frame, wanted, kind_column=None)
+    return None if found is None else f"scan: {found}"
+
+
+# ---- what says nothing ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _differs(case: Case, frame: pl.DataFrame, read: Read, *, kind_column: str | None) -> str | None:
+    found = difference(frame, read, kind_column=kind_column)
+    if found is None or [name for name in frame.columns if name != kind_column] != list(read.columns):
+        return found
+    mine = Counter(_forgiving(case, read, row) for row in rows_of(frame, read.types, kind_column=kind_column))
+    java = Counter(_forgiving(case, read, row if kind_column is not None else ("+I", row[1])) for row in read.rows)
+    if mine == java:
+        return None
+    more, less = list((mine - java).elements()), list((java - mine).elements())
+    return f"{sum(mine.values())} rows, recorded {sum(java.values())}; {len(more)} too many: {more[:_SHOWN]}; {len(less)} missing: {less[:_SHOWN]}"
+
+
+def _forgiving(case: Case, read: Read, row: tuple[str, tuple[Any, ...]]) -> str:
+    """A row without what the two sides need not agree on."""
+    kind, values = row
+    identities = any("{bytes}" in str(value) for _, wanted in read.rows for value in wanted)
+    kept = []
+    for name, t, value in zip(read.columns, read.types, values, strict=True):
+        plain = canonical(value, t)
+        if read.system == "branches" and name == "create_time":
+            plain = None  # the time of a directory, which copying the table changes
+        elif read.system == "files" and identities and ("key" in name or "stats" in name):
+            plain = None  # the engine prints binary values as identities of objects
+        elif read.system in ("schemas", "statistics") and isinstance(plain, str) and plain[:1] in ("[", "{"):
+            plain = json.loads(plain)  # maps in the order of a hash table
+        elif read.system == "aggregation_fields" and isinstance(plain, str) and plain.startswith("["):
+            plain = sorted(plain.strip("[]").split(", "))
+        elif name in _sets(case):
+            plain = None if plain is None else sorted(_single(plain), key=json.dumps)
+        if _holds_orc(case):
+            plain = _unsigned(plain)
+        kept.append(plain)
+    return f"{kind} {json.dumps(kept, sort_keys=True)}"
+
+
+def _sets(case: Case) -> frozenset[str]:
+    """Columns of `collect` with `distinct`, which the engine keeps in the order of a hash table."""
+    options = lk.open(case.path).options
+    return frozenset(key.split(".")[1] for key, value in options.items() if re.fullmatch(r"fields\..*\.distinct", key) and value == "true")
+
+
+def _holds_orc(case: Case) -> bool:
+    return any(Path(case.path).rglob("*.orc"))
+
+
+def _single(value: Any) -> list[Any]:
+    """A list, also where the binlog packs it into another."""
+    return value if isinstance(value, list) else [value]
+
+
+def _unsigned(value: Any) -> Any:
+    """The engine reads a batch of ORC in which all values are zeros of either sign as repetitions of the first."""
+    if isinstance(value, list):
+        return [_unsigned(one) for one in value]
+    return "0.0" if value == "-0.0" else value
