@@ -50,6 +50,7 @@ class Merge:
 
     `in_order`: sequence numbers rise from file to file, so that file order is version order. `bounds`: a condition on key columns that cuts a slice out of
     the files; `on_key`: the caller's conditions on key columns. `deletions`: deleted positions by file name. `keeps_deletes`: standing deletes stay.
+    `snapshot_id` is for errors.
     """
 
     handle: Handle
@@ -61,6 +62,7 @@ class Merge:
     on_key: tuple[pl.Expr, ...] = ()
     deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None
     keeps_deletes: bool = False
+    snapshot_id: int | None = None
 
     @property
     def retracts(self) -> bool:
@@ -174,4 +176,6 @@ def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
 
 def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
     fields = [task.handle.schema.field(name) for name in names]
-    return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index)
+    return scan_files(
+        task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id
+    )

@@ -99,6 +99,7 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
             on_key=plan.condition.on_key,
             deletions=vectors,
             keeps_deletes=keeps_deletes,
+            snapshot_id=None if plan.snapshot is None else plan.snapshot.id,
         )
         for bucket in plan.merged
     ]

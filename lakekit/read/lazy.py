@@ -45,8 +45,8 @@ class Source(Protocol):
         """All columns of the rows that may satisfy the condition."""
 
 
-class _Scan(LazyFrameResolver):
-    """Polars' view of a `Source`."""
+class PaimonScan(LazyFrameResolver):
+    """Polars' view of a `Source`; its name is what `explain()` shows of it."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -103,7 +103,7 @@ def lazy(source: Source) -> pl.LazyFrame:
     """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused."""
     world.refuse_fork()
     source.schema()
-    return _Scan(source).lazy()
+    return PaimonScan(source).lazy()
 
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
