@@ -176,6 +176,4 @@ def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
 
 def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
     fields = [task.handle.schema.field(name) for name in names]
-    return scan_files(
-        task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id
-    )
+    return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)

@@ -101,6 +101,12 @@ def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: 
         table=table,
     )
     _consistent(found, given)
+    if absent := [name for name in found.sequence_fields if not schema.has(name)]:
+        raise InvalidOption(
+            f"sequence.field of {found.place} names column {absent[0]!r}, which is not there; columns are {', '.join(schema.names)}",
+            key="sequence.field",
+            value=given["sequence.field"],
+        )
     return found
 
 

@@ -78,7 +78,7 @@ def find(place: Place, snapshot_id: int) -> Snapshot | None:
 
 def read(place: Place, snapshot_id: int) -> Snapshot:
     """The snapshot of that number. Raises `SnapshotNotFound` naming those that remain and the tags that keep one."""
-    found = find(place, snapshot_id) if snapshot_id >= 0 else None
+    found = find(place, snapshot_id) if 0 <= snapshot_id < 2**63 else None
     if found is None:
         raise missing(place, snapshot_id)
     return found

@@ -153,8 +153,8 @@ def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
     if isinstance(at, str):
         if (tag := tags.find(handle, at)) is not None:
             return tag.snapshot.id
-        if at.isdecimal() and at.isascii():
-            return int(at)
+        if (number := travel.digits(at)) is not None:
+            return number
     found = snapshots.at_time(handle, travel.time_ms(handle, at))
     return before_all if found is None else found.id
 
@@ -193,14 +193,15 @@ def between(handle: Handle, *, kind_column: str | None) -> Changes:
         return changes(handle, first, last, mode=mode, kind_column=kind_column)
     ends = _pair("incremental-between", text)
     tagged = [tags.find(handle, end) is not None for end in ends]
-    if not all(tagged) and not all(end.isdecimal() for end in ends):
+    numbers = [travel.digits(end) for end in ends]
+    if not all(tagged) and None in numbers:
         msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {handle.name} has the tags {', '.join(tags.names(handle)) or 'none'}"
         raise InvalidOption(msg, key="incremental-between", value=text)
     if all(tagged) and not options.incremental_between_tag_to_snapshot:
         mode = "diff"
     if all(tagged):
         return changes(handle, *ends, mode=mode, kind_column=kind_column)
-    return changes(handle, int(ends[0]), int(ends[1]), mode=mode, kind_column=kind_column)
+    return changes(handle, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
 
 
 def _alone(handle: Handle) -> None:
@@ -236,4 +237,10 @@ def _pair(key: str, text: str) -> tuple[str, str]:
 
 def _moment(text: str) -> datetime | str:
     """A time given in milliseconds, or as a date and time."""
-    return datetime.fromtimestamp(int(text) / 1000, UTC) if text.lstrip("-").isdecimal() else text
+    if not text.removeprefix("-").isdecimal():
+        return text
+    try:
+        return datetime.fromtimestamp(int(text) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        msg = f"incremental-between-timestamp is two times in milliseconds, and {text[:200]!a} is none a calendar holds"
+        raise InvalidOption(msg, key="incremental-between-timestamp", value=text) from None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 BATCH_IDENTIFIER = 2**63 - 1
+_MOST_DIGITS = 19
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
 _OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
@@ -114,9 +115,14 @@ def _at(handle: Handle, at: int | str | datetime) -> Snapshot:
         return _before(handle, time_ms(handle, at))
     if (tag := tags.find(handle, at)) is not None:
         return tag.snapshot
-    if at.isdecimal() and at.isascii():
-        return snapshots.read(handle, int(at))
+    if (number := digits(at)) is not None:
+        return snapshots.read(handle, number)
     return _before(handle, time_ms(handle, at))
+
+
+def digits(text: str) -> int | None:
+    """The number that a text of digits alone writes, where 64 bits can hold it."""
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
 
 
 def time_ms(handle: Handle, at: str | datetime) -> int:
@@ -155,10 +161,10 @@ def _version(handle: Handle, version: str) -> Snapshot:
     if (tag := tags.find(handle, version)) is not None:
         return tag.snapshot
     prefix, _, number = version.rpartition("-")
-    if prefix == "watermark" and number.isdecimal():
-        return snapshots.at_watermark(handle, int(number))
-    if version.isdecimal():
-        return snapshots.read(handle, int(version))
+    if prefix == "watermark" and (watermark := digits(number)) is not None:
+        return snapshots.at_watermark(handle, watermark)
+    if (snapshot_id := digits(version)) is not None:
+        return snapshots.read(handle, snapshot_id)
     raise tags.missing(handle, version)
 
 
@@ -194,12 +200,12 @@ def _millis(found: dict[str, str]) -> int:
 
 
 def _number(found: dict[str, str], key: str) -> int:
-    text = found.get(key, "")
-    try:
-        return int(text)
-    except ValueError:
-        msg = f"{key} is a whole number, not {text!r}"
-        raise InvalidOption(msg, key=key, value=text) from None
+    text = found.get(key, "").strip()
+    number = digits(text.removeprefix("-"))
+    if number is None or number >= 2**63:
+        msg = f"{key} is a whole number of 64 bits, not {text[:200]!a}"
+        raise InvalidOption(msg, key=key, value=text)
+    return -number if text.startswith("-") else number
 
 
 def schema_of(handle: Handle, position: Position) -> Handle:
