@@ -15,7 +15,8 @@ TWO = ("id", "price")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One measured line. `how` says how it is measured: "turns" (in processes that stay), "cold" (in fresh ones), "again" (after one new snapshot),
+    """One measured line. `how` says how it is measured: "turns" (in processes that stay), "cold" (in fresh ones), "warm" (in ones that
+    stay and may remember), "again" (after one new snapshot),
     "memory" (peaks in fresh processes), "sink" (a peak in MB), "slope" (processor time that a row more costs beyond its decoding, in ns).
 
     `limit`, `rival`: at most so many times those; for "memory" and "sink" `most` is the bound, for "slope" too.
@@ -96,6 +97,7 @@ LINES = (
     Line(group="merged table", what="projection + key filter, 1 %", table="groups", columns=TWO, where=some(0.01), limit=1.5, rival=1.0),
     Line(group="plan 10,000 files", what="cold", table="parted", how="cold", op="plan", rival=1.0),
     Line(group="plan 10,000 files", what="1 of 100 partitions, cold", table="parted", how="cold", op="plan", where=one_partition, rival=0.7),
+    Line(group="plan 10,000 files", what="1 of 100 partitions", table="parted", how="warm", op="plan", where=one_partition, rival=0.7),
     Line(group="plan 10,000 files", what="again after one new snapshot", table="parted", how="again", op="plan", rival=0.2),
     Line(group="10 files", what="open + plan + count(*)", table="ten_files", op="count", rival=1.0),
     Line(group="peak memory of a merge read", what="int key", table="uniform", how="memory", most=1.6),

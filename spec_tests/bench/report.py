@@ -22,10 +22,11 @@ HEAD = """# What reading costs
 Written by `python -m spec_tests.bench`. Systems take turns in one run, each in a process of its own; only ratios inside the run mean anything. The limit is
 Polars decoding the same data files on all cores, without manifests and without a merge. The rival is the faster of pypaimon-rust's two interfaces. Every
 answer was checked by a checksum over all its rows. Ratios are of medians; in brackets those of the best rounds, which other work on the machine disturbs less.
-A line passes when every bound holds by the medians.
+A line passes when every bound holds by the medians. Processor time is that of the best round, of all threads; the rival's interfaces run on one core or on all.
+[PROFILES.md](PROFILES.md) says where the time of each line goes.
 
-| workload | | limit | lakekit × limit | at most | lakekit × rival | at most | rival × limit | |
-|---|---|---:|---:|---:|---:|---:|---:|---|
+| workload | | limit | lakekit × limit | at most | lakekit × rival | at most | rival × limit | processor time × limit; × rival | |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---|
 """
 VALUES = """
 | bound | | measured | at most | | |
@@ -58,7 +59,9 @@ def _timed(result: Result) -> str:
     if rival is not None and not base:
         base = f"rival {rival.median_s * 1e3:.1f} ms"
     bounds = ["–" if bound is None else f"{bound:g}" for bound in (line.limit, line.rival)]
-    cells = [line.group, line.what, base, _ratio(result, "limit"), bounds[0], _ratio(result, "rival"), bounds[1], beside, _verdict(result)]
+    spent = ["–" if (ratio := result.processor_ratio(other)) is None else f"{ratio:.2f}" for other in ("limit", "rival")]
+    ratios = [_ratio(result, "limit"), bounds[0], _ratio(result, "rival"), bounds[1]]
+    cells = [line.group, line.what, base, *ratios, beside, "; ".join(spent), _verdict(result)]
     return f"| {' | '.join(cells)} |"
 
 

@@ -31,7 +31,7 @@ def of(*how):
     return [pytest.param(line, id=line.name, marks=[pytest.mark.reference] if line.needs_reference else []) for line in found]
 
 
-@pytest.mark.parametrize("line", of("turns", "again"))
+@pytest.mark.parametrize("line", of("turns", "warm", "again"))
 def test_time(bench, line):
     """Both bounds with room, by the best rounds; and every answer was right."""
     for _ in range(AGAIN):

@@ -41,6 +41,10 @@ class Measured:
     def least_s(self) -> float:
         return min(self.seconds)
 
+    @property
+    def least_cpu_s(self) -> float:
+        return min(self.cpu_s)
+
     def add(self, answer: dict[str, Any]) -> None:
         if "error" in answer:
             self.error = answer["error"]
@@ -60,7 +64,7 @@ class Process:
         self.system = system
         self.running = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
-    def ask(self, op: str, *, check: bool = False, **arguments: object) -> dict[str, Any]:
+    def ask(self, op: str, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
         """The answer, or what went wrong under "error"."""
         assert self.running.stdin is not None and self.running.stdout is not None
         try:
@@ -108,7 +112,7 @@ class Turns:
             process.close()
         self.processes = {}
 
-    def measure(self, systems: Sequence[str], op: str, *, before: Callable[[], None] | None = None, **arguments: object) -> dict[str, Measured]:
+    def measure(self, systems: Sequence[str], op: str, *, before: Callable[[], None] | None = None, **arguments: Any) -> dict[str, Measured]:
         """The same call on all systems in turn. The first is checked and not counted; `before` runs before each round."""
         found = {name: Measured(system=name) for name in systems}
         slow = set()
@@ -125,7 +129,7 @@ class Turns:
                     one.add(self.of(name).ask(op, **arguments))
         return found
 
-    def fresh(self, systems: Sequence[str], warmth: tuple[str, dict[str, object]], op: str, rounds: int, **arguments: object) -> dict[str, Measured]:
+    def fresh(self, systems: Sequence[str], warmth: tuple[str, dict[str, Any]], op: str, rounds: int, **arguments: Any) -> dict[str, Measured]:
         """The same call, each time in a new process that has done `warmth` (a call and its arguments) and nothing else: it remembers nothing."""
         found = {name: Measured(system=name) for name in systems}
         for number in range(rounds):

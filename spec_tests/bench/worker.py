@@ -54,7 +54,7 @@ def ask(system: Any, op: str, arguments: dict[str, Any], *, check: bool) -> dict
     settle()
     before_mb, spent, start = memory_mb("VmRSS"), time.process_time(), time.perf_counter()
     result = getattr(system, op)(**arguments)
-    answer = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - spent, "before_mb": before_mb, "peak_mb": memory_mb("VmHWM")}
+    answer: dict[str, Any] = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - spent, "before_mb": before_mb, "peak_mb": memory_mb("VmHWM")}
     if check and result is not None:
         answer["sum"] = [result, 0] if isinstance(result, int) else rows.checksum(result, arguments.get("columns"))
     return answer
