@@ -237,7 +237,7 @@ def _pair(key: str, text: str) -> tuple[str, str]:
 
 def _moment(text: str) -> datetime | str:
     """A time given in milliseconds, or as a date and time."""
-    if not text.removeprefix("-").isdecimal():
+    if not (text.isascii() and text.removeprefix("-").isdecimal()):
         return text
     try:
         return datetime.fromtimestamp(int(text) / 1000, UTC)
