@@ -76,8 +76,13 @@ class Handle:
 
     @property
     def fallback_branch(self) -> str | None:
-        """The branch whose partitions stand in for those this one lacks (`scan.fallback-branch`)."""
-        return self.options.scan_fallback_branch or None
+        """The branch that is read along with this one, partition by partition: `scan.fallback-branch`, or else `scan.primary-branch`."""
+        return self.options.scan_fallback_branch or self.options.scan_primary_branch or None
+
+    @property
+    def fallback_first(self) -> bool:
+        """Whether that branch is the primary one: this one then stands in for the partitions that it lacks."""
+        return not self.options.scan_fallback_branch and bool(self.options.scan_primary_branch)
 
     def with_schema(self, schema: TableSchema) -> Handle:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's."""

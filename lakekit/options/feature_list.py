@@ -95,7 +95,7 @@ TABLES = (
     schema.map-key-change | refused | refused | maps whose key changed its type
     partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
     branch | yes | not yet | branches
-    fallback-branch | yes | not yet | partitions that are missing are read from another branch
+    fallback-branch | yes | not yet | partitions that are missing are read from another branch, or a primary branch goes first
     tag | yes | not yet | tags
     row-tracking | yes | not yet | append tables whose files carry row ids; their rows are read as usual
     row-id | refused | refused | the columns _ROW_ID and _SEQUENCE_NUMBER of row tracking
@@ -364,7 +364,8 @@ OPTIONS = {
         branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
         incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit scan.bucket
         scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
-        scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark table-read.sequence-number.enabled
+        scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
+        table-read.sequence-number.enabled
     """,
     ("yes", "not yet"): """
         aggregation.remove-record-on-delete bucket bucket-function.type bucket-key changelog-file.format changelog-file.prefix changelog-producer
@@ -428,11 +429,11 @@ OPTIONS = {
         partition.mark-done-action.http.url partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
         postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size row-tracking.partition-group-on-commit
         scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task scan.plan-auto-tag-for-read.time-retained
-        scan.plan-sort-partition scan.primary-branch snapshot.expire.execution-mode snapshot.watermark-idle-timeout
-        sort-compaction.local-sample.magnification sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold
-        source.split.open-file-cost source.split.target-size spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.#.param
-        tag.callbacks visibility-callback.check-interval visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size
-        write.batch-memory write.batch-size write.sequence-number-init-mode
+        scan.plan-sort-partition snapshot.expire.execution-mode snapshot.watermark-idle-timeout sort-compaction.local-sample.magnification
+        sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold source.split.open-file-cost source.split.target-size
+        spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.#.param tag.callbacks visibility-callback.check-interval
+        visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size write.batch-memory write.batch-size
+        write.sequence-number-init-mode
     """,
     ("refused", "refused"): """
         blob-descriptor-field blob-field blob-view-field chain-table.enabled data-evolution.enabled pk-clustering-override postpone.merge-on-read

@@ -91,15 +91,20 @@ class Scan:
         return plan.plan_read(self._now(position), position, condition, level=self.level)
 
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
-        """The plan, and that of the fallback branch for the partitions this branch lacks."""
-        own = plan.plan_read(handle, position, condition, limit=limit, level=self.level)
+        """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
         fallback = stand_in(handle, position, self.at)
         if fallback is None:
-            return [own]
+            return [plan.plan_read(handle, position, condition, limit=limit, level=self.level)]
         other, there = fallback
         _same_types(handle, travel.schema_of(other, there))
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
-        return [own, plan.plan_read(other, there, condition, without=plan.partitions_of(handle, position, level=self.level), level=self.level)]
+        sides = [(handle, position), (other, there)]
+        first, second = reversed(sides) if handle.fallback_first else sides
+        taken = plan.partitions_of(*first, level=self.level)
+        return [
+            plan.plan_read(*first, condition, limit=limit, level=self.level),
+            plan.plan_read(*second, condition, without=taken, level=self.level),
+        ]
 
     def _now(self, position: Position) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""

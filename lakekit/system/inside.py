@@ -244,13 +244,14 @@ def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
 def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
 
-    A fallback branch shows the partitions that this branch lacks.
+    A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
     entries = _real(_listed(handle, position))
     if (fallback := scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
         entries, other = (_above_hidden(handle, listed) for listed in (entries, _real(_listed(*fallback))))
+        entries, other = (other, entries) if handle.fallback_first else (entries, other)
         known = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat([entries, other.filter(~np.asarray(known))])
     types = [field.type for field in handle.schema.partition_fields]

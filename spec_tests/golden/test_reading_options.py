@@ -145,6 +145,18 @@ def test_a_branch_by_option(opened):
     assert_frame_equal(opened("history_branches", branch="from_tag").scan().collect(), opened("history_branches").branch("from_tag").scan().collect())
 
 
+def test_a_primary_branch_is_read_first(opened):
+    """Rows as engine 1.4.2 gave them, asked with these options."""
+    options = {"scan.fallback-branch": "", "scan.primary-branch": "stream"}
+    table = opened("history_fallback_branch").with_options(options)
+    stream = [("x", 1, "stream"), ("y", 1, "stream"), ("z", 1, "stream"), ("z", 2, "stream")]
+    assert rows(table.scan(), "p", "k") == [("w", 1, "main"), *stream]
+    assert rows(table.scan(at=1), "p", "k") == stream
+    assert table.system("partitions").collect()["partition"].to_list() == ["p=w", "p=x", "p=y", "p=z"]
+    missing = table.with_options({"scan.primary-branch": "nothing"})
+    assert rows(missing.scan(), "p", "k") == [("w", 1, "main"), ("x", 1, "main"), ("x", 2, "main")]
+
+
 # ---- how it is read --------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -68,6 +68,7 @@ NAMED = {
     "option.scan.ignore-corrupt-files": OPTIONS + "test_lost_and_torn_files_may_be_left_out",
     "option.scan.ignore-lost-files": OPTIONS + "test_lost_and_torn_files_may_be_left_out",
     "option.warehouse": "doors/test_catalog.py::test_a_table_by_name_is_the_table_by_path",
+    "option.scan.primary-branch": OPTIONS + "test_a_primary_branch_is_read_first",
     "prune.bucket": OPTIONS + "test_a_filter_spares_files",
     "prune.file-index": OPTIONS + "test_file_indexes_spare_files_and_rows_unless_told_otherwise",
     "prune.key": OPTIONS + "test_a_filter_spares_files",
