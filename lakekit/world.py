@@ -164,7 +164,8 @@ def each(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
 def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
     """`map(function, inputs)` with up to `depth` inputs under way at once; results come in order, and what nobody waits for is not begun.
 
-    Leaving the iterator early waits for what is under way, so that nothing outlives its caller.
+    After a failure nothing is under way any more. Leaving the iterator early waits for nothing: whoever lets go of it may be in the middle of that very
+    work (Polars drops its sources on whichever thread comes by next).
     """
     if depth < 2 or getattr(_INSIDE, "busy", False):
         yield from map(function, inputs)
@@ -177,12 +178,14 @@ def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterat
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:
+    except GeneratorExit:
         for future in waiting:
             future.cancel()
-        for future in waiting:
-            if not future.cancelled():
-                future.exception()
+        raise
+    except BaseException:
+        for future in [future for future in waiting if not future.cancel()]:
+            future.exception()
+        raise
 
 
 def _busy(function: Callable[[A], B], item: A) -> B:

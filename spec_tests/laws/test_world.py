@@ -41,6 +41,50 @@ def test_each_raises_the_first_failure_and_begins_no_more() -> None:
     assert len(begun) < 5000
 
 
+def test_ahead_keeps_order_and_begins_no_more_than_it_may() -> None:
+    begun = []
+    found = world.ahead(lambda number: begun.append(number) or number, range(20), 2)
+    assert next(found) == 0
+    time.sleep(0.05)
+    assert len(begun) == 2
+    assert list(found) == list(range(1, 20))
+
+
+def test_after_a_failure_nothing_is_under_way() -> None:
+    ended = []
+
+    def work(number: int) -> int:
+        if number == 0:
+            raise ValueError
+        time.sleep(0.1)
+        ended.append(number)
+        return number
+
+    with pytest.raises(ValueError):
+        list(world.ahead(work, range(9), 2))
+    assert ended == [1]
+    time.sleep(0.15)
+    assert ended == [1]
+
+
+def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
+    may_drop, dropped, begun = threading.Event(), threading.Event(), []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 1:
+            may_drop.wait(10)
+            iterator.close()
+            dropped.set()
+        return number
+
+    iterator = world.ahead(work, range(9), 2)
+    assert next(iterator) == 0
+    may_drop.set()
+    assert dropped.wait(10)
+    assert begun == [0, 1]
+
+
 def test_progress_is_told_inside_the_block_and_in_the_pool() -> None:
     said: list[tuple[int, int, str]] = []
     with world.progress(lambda *what: said.append(what)):
