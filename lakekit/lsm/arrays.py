@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -24,8 +25,9 @@ def present(column: pl.Series) -> Bools | None:
 
 def values(column: pl.Series) -> Array:
     """The numbers behind a column (days, micros, …), zero where null."""
-    plain = column.to_physical() if column.dtype != pl.Boolean else column.cast(pl.UInt8)
-    return plain.fill_null(0).to_numpy() if plain.null_count() else plain.to_numpy()
+    if not column.dtype.is_numeric():
+        column = column.to_physical() if column.dtype != pl.Boolean else column.cast(pl.UInt8)
+    return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
 
 
 def is_whole(dtype: pl.DataType) -> bool:
@@ -77,13 +79,51 @@ NAN = int(float_order(np.array([np.nan]))[0])
 """What `comparable` makes of NaN."""
 
 
+def put(held: Array, new: Array, where: Bools) -> None:
+    """`held[where] = new[where]` for numbers of one type, without a branch a number.
+
+    The masks of merges are scattered, and that costs a tenth of the time on them.
+    """
+    bits = np.dtype(f"i{held.itemsize}")
+    change = held.view(bits) ^ new.view(bits)
+    change &= -where.view(np.int8).astype(bits)
+    held.view(bits)[:] ^= change
+
+
 def take(column: pl.Series, rows: Ints) -> pl.Series:
     """The values at those rows; null where a row number is negative."""
     missing = rows < 0
-    if not missing.any():
+    gone = missing if missing.any() else None
+    held = column.to_arrow(compat_level=pl.CompatLevel.newest())
+    width = _width(held.type)
+    if width and len(column) and len(rows):
+        return _taken(column, held, width, rows, gone)
+    if gone is None:
         return column.gather(pl.Series(rows))
     at = pl.select(pl.when(pl.Series(~missing)).then(pl.Series(rows))).to_series()
     return column.gather(at)
+
+
+def _width(kind: pa.DataType) -> int:
+    """How many bytes a value takes in an array of that type; 0 where values are no such slots."""
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return 16
+    slots = pa.types.is_primitive(kind) or pa.types.is_decimal128(kind)
+    return kind.bit_width // 8 if slots and not pa.types.is_boolean(kind) else 0
+
+
+def _taken(column: pl.Series, held: pa.Array, width: int, rows: Ints, gone: Bools | None) -> pl.Series:
+    """A gather of slots and a gather of what is there: with scattered nulls a third of the time of Polars' own."""
+    _, slots, *texts = held.buffers()
+    kind = np.dtype(f"u{width}" if width <= 8 else "V16")
+    found = np.frombuffer(slots, kind, len(held), held.offset * width).take(rows, mode="wrap")
+    there = present(column)
+    kept = None if there is None else there.take(rows, mode="wrap")
+    if gone is not None:
+        kept = ~gone if kept is None else kept & ~gone
+    buffers = [None if kept is None else pa.py_buffer(np.packbits(kept, bitorder="little")), pa.py_buffer(found), *texts]
+    taken = pl.Series(column.name, pa.Array.from_buffers(held.type, len(rows), buffers))
+    return taken if taken.dtype == column.dtype else taken.cast(column.dtype)
 
 
 def series(column: pl.Series, numbers: Array, there: Bools | None) -> pl.Series:

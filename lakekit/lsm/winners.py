@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.lsm import age, keys as keyed
+from lakekit.lsm.arrays import put
 from lakekit.lsm.versions import apart, ladder
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newes
     for step in versions.steps():
         rivals, mine = versions.rows[step], held[: step.stop - step.start]
         newer = _newer(rivals, mine, ranks, adds)
-        np.copyto(mine, rivals, where=newer if newest_wins else ~newer)
+        put(mine, rivals, newer if newest_wins else ~newer)
     return held
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates.contract import aggregate
-from lakekit.lsm.arrays import comparable, is_whole, present, series, take, values as numbers_of
+from lakekit.lsm.arrays import comparable, is_whole, present, put, series, take, values as numbers_of
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import NESTED
 
@@ -37,7 +37,7 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
             mine[:] = rows
             continue
         op = ops[step]
-        np.copyto(mine, rows, where=(op == ADD) | (op == SET))
+        put(mine, rows, (op == ADD) | (op == SET))
         mine[(op == RETRACT) | (op == SET_RETRACT)] = NONE
     return held
 
@@ -65,10 +65,10 @@ def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.
         rows, mine = versions.rows[step], held[: step.stop - step.start]
         some = np.ones(len(rows), bool) if there is None else there[rows]
         if ops is None:
-            np.copyto(mine, rows, where=some)
+            put(mine, rows, some)
             continue
         op = ops[step]
-        np.copyto(mine, rows, where=((op == ADD) & some) | ((op == REVERSE) & (mine == NONE) & some) | (op == SET))
+        put(mine, rows, ((op == ADD) & some) | ((op == REVERSE) & (mine == NONE) & some) | (op == SET))
         mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NONE
         mine[(op == SET) & ~some] = NONE
     return take(column, held)
@@ -101,7 +101,7 @@ def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> I
         first = adds & ~met & counts
         older = back & (met | ~held_counts)
         kept = back & ~met & held_counts
-        np.copyto(mine, rows, where=first | older | (op == SET))
+        put(mine, rows, first | older | (op == SET))
         met |= first | kept
     return held
 
@@ -142,8 +142,8 @@ def _best(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
         if ops is not None:
             op = ops[step]
             better = (better & ((op == ADD) | (op == REVERSE))) | (op == SET)
-        np.copyto(mine, places, where=better)
-        np.copyto(peak, numbers, where=better)
+        put(mine, places, better)
+        put(peak, numbers, better)
         if ops is not None and there is not None:
             mine[(ops[step] == SET) & ~there[step]] = NONE
     return take(values, held)

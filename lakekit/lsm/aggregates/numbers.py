@@ -14,7 +14,7 @@ import numpy as np
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import decimals
 from lakekit.lsm.aggregates.contract import aggregate, roots
-from lakekit.lsm.arrays import present, series, values
+from lakekit.lsm.arrays import present, put, series, values
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import INTEGERS
 
@@ -35,7 +35,7 @@ def laid_out(versions: Versions, column: pl.Series, neutral: object) -> tuple[Ar
     if there is None:
         return numbers, None
     some = there[versions.rows]
-    numbers[~some] = neutral
+    put(numbers, np.full(len(numbers), neutral, numbers.dtype), ~some)
     return numbers, some
 
 

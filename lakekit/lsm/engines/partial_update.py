@@ -23,7 +23,7 @@ from lakekit.errors import InvalidOption
 from lakekit.lsm import age, aggregates
 from lakekit.lsm.aggregates.choose import last_non_null_value, last_rows
 from lakekit.lsm.aggregates.contract import FieldFunction
-from lakekit.lsm.arrays import NAN, Array, Bools, Ints, comparable, take
+from lakekit.lsm.arrays import NAN, Array, Bools, Ints, comparable, put, take
 from lakekit.lsm.engines.shared import assembled, check_not_null
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
 from lakekit.model.row_kind import RowKind
@@ -231,7 +231,7 @@ def _step(walks: list[Walk], step: slice, takes: Bools, adds: Bools, copied: Boo
 
 def _hold(walk: Walk, step: slice, which: Bools) -> None:
     for numbers, held in zip(walk.numbers, walk.held, strict=True):
-        np.copyto(held[: len(which)], numbers[step], where=which)
+        put(held[: len(which)], numbers[step], which)
 
 
 def _remove(walks: list[Walk], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
