@@ -25,7 +25,7 @@ from lakekit.lsm import merge, rule as rules
 from lakekit.model.row_kind import SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -80,7 +80,8 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[st
 
     `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
 
-    As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order.
+    As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order. Where a condition on keys leaves little of each,
+    all are read by one question to Polars, which costs less than a question each, as long as they would fit the memory of one merge.
     """
     schema = dict(polars_schema(fields, timestamp_unit=tasks[0].handle.options.lakekit_timestamp_unit))
     schema |= {name: SYSTEM[name] for name in system}
@@ -88,54 +89,86 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[st
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
         pieces = (piece for task in tasks for piece in slices.cut(task))
-        if n_rows is None:
+        if n_rows is not None:
+            yield from _first(pieces, wanted, predicate, n_rows)
+        elif tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
+            yield from world.ahead(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
+        else:
             yield from world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
-            return
-        # Polars cuts before it filters: with a limit, a condition may not drop rows early
-        used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
-        for piece in pieces:
-            found = rows(piece, used, None).head(n_rows)
-            n_rows -= found.height
-            yield (found if predicate is None else found.filter(predicate)).select(wanted)
-            if n_rows == 0:
-                return
 
     return register_io_source(source, schema=schema, is_pure=True)
 
 
 def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`."""
-    with refused(task.handle, task.paths):
-        return _chosen(task, names, condition) if merge.chooses(task.rule) else _built(task, names, condition)
+    if _filters_values(task, condition):
+        assert condition is not None
+        with refused(task.handle, task.paths):
+            return _filtered(task, names, condition)
+    [(_, found)] = _sections([task], names, condition)
+    return _merged(task, found, names, condition)
 
 
-def _built(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    used = [] if condition is None else condition.meta.root_names()
-    needed = rules.needed(task.rule, [name for name in (*names, *used) if name not in SYSTEM])
-    system = _age(task, {KIND, *names, *used})
-    section = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below).collect()
-    check_kinds(section[KIND], task.paths)
-    merged = merge.merge(section, task.rule, keep_deletes=task.keeps_deletes)
-    return (merged if condition is None else merged.filter(condition)).select(names)
+def _first(pieces: Iterable[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+    """What satisfies a condition of the first rows: Polars cuts before it filters, so the condition may not drop rows early."""
+    used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
+    for piece in pieces:
+        found = rows(piece, used, None).head(n_rows)
+        n_rows -= found.height
+        yield (found if predicate is None else found.filter(predicate)).select(wanted)
+        if n_rows == 0:
+            return
 
 
-def _chosen(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    used = {*names, *(asked := [] if condition is None else condition.meta.root_names())}
-    decisive = {*task.rule.key, *task.rule.sequence_fields}
-    kinds = task.retracts or task.rule.ignore_delete
-    if condition is not None and not task.on_key and not decisive.issuperset(asked):
-        return _filtered(task, names, condition, kinds=kinds)
-    system = _age(task, {*used, KIND} if kinds else used)
-    found = _scan(task, [name for name in task.handle.schema.names if name in decisive | used], system=system).filter(*task.below).collect()
+def _sections(tasks: Sequence[Merge], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[Merge, pl.DataFrame]]:
+    """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
+    frames = [_section(task, names, condition) for task in tasks]
+    with refused(tasks[0].handle, [path for task in tasks for path in task.paths]):
+        found = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
+    return list(zip(tasks, found, strict=True))
+
+
+def _section(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
+    used = {*names, *([] if condition is None else condition.meta.root_names())}
+    if merge.chooses(task.rule):
+        needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
+        system = _age(task, {*used, KIND} if _has_kinds(task) else used)
+    else:
+        needed = set(rules.needed(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
+        system = _age(task, {KIND, *used})
+    return _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below)
+
+
+def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """What the engine makes of a section, as far as it satisfies `condition`."""
+    if not merge.chooses(task.rule):
+        check_kinds(found[KIND], task.paths)
+        merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
+        return (merged if condition is None else merged.filter(condition)).select(names)
+    kinds = _has_kinds(task)
     if kinds:
         check_kinds(found[KIND], task.paths)
     mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    asked = [] if condition is None else condition.meta.root_names()
     chosen = found.select(list(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
     return (chosen if condition is None else chosen.filter(condition)).select(names)
 
 
-def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr, *, kinds: bool) -> pl.DataFrame:
+def _has_kinds(task: Merge) -> bool:
+    """Whether the engine, one that chooses, has to know which rows take something away."""
+    return task.retracts or task.rule.ignore_delete
+
+
+def _filters_values(task: Merge, condition: pl.Expr | None) -> bool:
+    """Whether the payload is to be read under the condition, and keys apart."""
+    if condition is None or task.on_key or not merge.chooses(task.rule):
+        return False
+    return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
+
+
+def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
+    kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
     wanted = [name for name in task.handle.schema.names if name in used or name in task.rule.key]
     payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)

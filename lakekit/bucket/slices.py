@@ -24,10 +24,14 @@ DECODED = 6
 """About how many bytes of memory a byte of a compressed data file becomes while it is merged: measured on ten mixed columns."""
 
 
+def decoded_bytes(task: Merge) -> int:
+    """About how much memory all rows of its files take."""
+    return sum(file.size_bytes for file in task.files) * DECODED
+
+
 def cut(task: Merge) -> list[Merge]:
     """The task in slices of its key, each over the files that reach into it; the task itself where it is small enough."""
-    size_bytes = sum(file.size_bytes for file in task.files) * DECODED
-    pieces = -(-size_bytes // max(1, task.handle.options.lakekit_merge_memory_bytes))
+    pieces = -(-decoded_bytes(task) // max(1, task.handle.options.lakekit_merge_memory_bytes))
     if pieces <= 1:
         return [task]
     low = keys(task.handle, [file.min_key for file in task.files])

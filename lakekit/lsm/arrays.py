@@ -20,7 +20,17 @@ _LOWEST = np.iinfo(np.int64).min
 
 def present(column: pl.Series) -> Bools | None:
     """Which values are not null; None when all are there."""
-    return None if column.null_count() == 0 else column.is_not_null().to_numpy()
+    return None if column.null_count() == 0 else bools(column.is_not_null())
+
+
+def bools(column: pl.Series) -> Bools:
+    """Truth values without nulls, a byte each; `to_numpy` takes ten times as long."""
+    held = column.to_arrow()
+    if not len(held):
+        return np.zeros(0, bool)
+    bits = np.frombuffer(held.buffers()[1], np.uint8)[held.offset // 8 :]
+    first = held.offset % 8
+    return np.unpackbits(bits, count=first + len(held), bitorder="little")[first:].view(bool)
 
 
 def values(column: pl.Series) -> Array:
@@ -93,15 +103,18 @@ def put(held: Array, new: Array, where: Bools) -> None:
 def take(column: pl.Series, rows: Ints) -> pl.Series:
     """The values at those rows; null where a row number is negative."""
     missing = rows < 0
-    gone = missing if missing.any() else None
+    return gathered(column, rows, present(column), missing if missing.any() else None)
+
+
+def gathered(column: pl.Series, rows: Ints, there: Bools | None, gone: Bools | None = None) -> pl.Series:
+    """The values at those rows, but null where `gone`; `there` is what is `present` in the column."""
     held = column.to_arrow(compat_level=pl.CompatLevel.newest())
     width = _width(held.type)
     if width and len(column) and len(rows):
-        return _taken(column, held, width, rows, gone)
+        return _taken(column, held, width, rows, there, gone)
     if gone is None:
         return column.gather(pl.Series(rows))
-    at = pl.select(pl.when(pl.Series(~missing)).then(pl.Series(rows))).to_series()
-    return column.gather(at)
+    return column.gather(pl.select(pl.when(pl.Series(~gone)).then(pl.Series(rows))).to_series())
 
 
 def _width(kind: pa.DataType) -> int:
@@ -112,12 +125,11 @@ def _width(kind: pa.DataType) -> int:
     return kind.bit_width // 8 if slots and not pa.types.is_boolean(kind) else 0
 
 
-def _taken(column: pl.Series, held: pa.Array, width: int, rows: Ints, gone: Bools | None) -> pl.Series:
+def _taken(column: pl.Series, held: pa.Array, width: int, rows: Ints, there: Bools | None, gone: Bools | None) -> pl.Series:
     """A gather of slots and a gather of what is there: with scattered nulls a third of the time of Polars' own."""
     _, slots, *texts = held.buffers()
     kind = np.dtype(f"u{width}" if width <= 8 else "V16")
     found = np.frombuffer(slots, kind, len(held), held.offset * width).take(rows, mode="wrap")
-    there = present(column)
     kept = None if there is None else there.take(rows, mode="wrap")
     if gone is not None:
         kept = ~gone if kept is None else kept & ~gone

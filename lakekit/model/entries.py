@@ -256,6 +256,9 @@ def merge(parts: Sequence[Entries]) -> Entries:
     return entries.filter(kept)
 
 
+_IDENTITY = ("partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+
+
 def identities(entries: Entries) -> Ints:
     """A number for each entry, equal where all members of the identity are."""
     found = _codes(entries.column("file_name"))
@@ -263,7 +266,7 @@ def identities(entries: Entries) -> Ints:
     if not shared.any():
         return found
     rows = np.flatnonzero(shared)
-    some = entries.take(rows)
+    some = entries.select(_IDENTITY).take(rows)
     extra = some.column("extra_files")
     members = [
         _codes(some.column("partition")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -87,13 +88,16 @@ def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], 
 
 def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
     """What each bucket with overlapping files has to do."""
-    if plan.rule is None:
+    if plan.rule is None or not plan.merged:
         return []
+    some = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
+    files, paths = some.files(), data_file_paths(plan.handle, some)
+    ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
     return [
         buckets.Merge(
             handle=plan.handle,
-            files=tuple((some := plan.entries.take(bucket.files)).files()),
-            paths=tuple(data_file_paths(plan.handle, some)),
+            files=tuple(files[end - len(bucket.files) : end]),
+            paths=tuple(paths[end - len(bucket.files) : end]),
             rule=plan.rule,
             in_order=bucket.in_order,
             on_key=plan.condition.on_key,
@@ -101,7 +105,7 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
             keeps_deletes=keeps_deletes,
             snapshot_id=None if plan.snapshot is None else plan.snapshot.id,
         )
-        for bucket in plan.merged
+        for bucket, end in zip(plan.merged, ends, strict=True)
     ]
 
 

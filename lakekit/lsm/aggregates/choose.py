@@ -13,7 +13,7 @@ import numpy as np
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates.contract import aggregate
-from lakekit.lsm.arrays import comparable, is_whole, present, put, series, take, values as numbers_of
+from lakekit.lsm.arrays import comparable, gathered, is_whole, present, put, series, take, values as numbers_of
 from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import NESTED
 
@@ -58,20 +58,26 @@ def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, 
 def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """The newest value that is there; retracting a value, whichever, leaves null."""
     there = present(column)
-    if there is None and ops is None:
-        return take(column, last_rows(versions, None))
+    if ops is None:
+        return gathered(column, last_rows(versions, None) if there is None else _last_present(versions, there), there)
     held = np.full(versions.count, NONE, np.int64)
     for step in versions.steps():
-        rows, mine = versions.rows[step], held[: step.stop - step.start]
+        rows, mine, op = versions.rows[step], held[: step.stop - step.start], ops[step]
         some = np.ones(len(rows), bool) if there is None else there[rows]
-        if ops is None:
-            put(mine, rows, some)
-            continue
-        op = ops[step]
         put(mine, rows, ((op == ADD) & some) | ((op == REVERSE) & (mine == NONE) & some) | (op == SET))
         mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NONE
         mine[(op == SET) & ~some] = NONE
     return take(column, held)
+
+
+def _last_present(versions: Versions, there: Bools) -> Ints:
+    """The row of each key's newest value that is there; of a key that has none, some row that has none."""
+    held = versions.rows[: versions.count].copy()
+    for step in versions.steps():
+        if step.start:
+            rows = versions.rows[step]
+            put(held[: len(rows)], rows, there.take(rows))
+    return held
 
 
 @aggregate("first_value")
