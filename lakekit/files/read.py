@@ -320,6 +320,7 @@ def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
     except LakekitError:
         raise
     except blocks.FOREIGN as wrong:
+        blocks.pass_interrupt(wrong)
         for path in paths:
             if not handle.storage.exists(path):
                 raise lost(handle, path, None, None) from wrong

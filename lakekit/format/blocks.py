@@ -3,7 +3,7 @@
     scan(paths, open_file, schema)        open_file(path) -> Opened(row_count, batches)
 
 Polars opens several files side by side, adds row numbers, filters and slices; the columns a query needs reach `batches`. Nothing is opened before the
-frame runs. Whatever a library raises over damaged bytes becomes `Corrupt` with the file's path; lakekit's own errors pass unchanged.
+frame runs. Whatever a library raises over damaged bytes becomes `Corrupt` with the file's path; lakekit's own errors pass unchanged, as does an interrupt.
 """
 
 from __future__ import annotations
@@ -57,8 +57,15 @@ def check_count(path: str, found: int, said: int) -> None:
         raise Corrupt(f"{path} holds {found} rows, the manifest says {said}", path=path, field="_ROW_COUNT")
 
 
+def pass_interrupt(wrong: BaseException) -> None:
+    """Raises `KeyboardInterrupt` where that is what Polars panicked over: one that falls into its own Python leaves it as a panic that says so."""
+    if isinstance(wrong, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(wrong):
+        raise KeyboardInterrupt from wrong
+
+
 def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:
-    """The error for what a library raised over the bytes of `path`; one of lakekit's own stays what it is, and names the path."""
+    """The error for what a library raised over the bytes of `path`; one of lakekit's own stays what it is, and names the path. An interrupt is raised."""
+    pass_interrupt(wrong)
     if isinstance(wrong, Corrupt):
         return wrong.at(path)
     if isinstance(wrong, LakekitError):

@@ -15,7 +15,7 @@ from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.files import deletions
 from lakekit.files.places import data_file_paths
 from lakekit.files.read import refused, scan_files
-from lakekit.format import avro, orc, parquet
+from lakekit.format import avro, blocks, orc, parquet
 from lakekit.meta import manifests, schemas, snapshots
 from lakekit.meta.handle import open_handle
 from lakekit.storage.memory import MemoryStorage
@@ -236,6 +236,36 @@ def test_damage_inside_a_parquet_file_is_blamed_on_it_where_lakekit_collects(tab
     with pytest.raises(Corrupt) as refusal, refused(handle, paths):
         scan_files(handle, files, paths, handle.schema.fields).collect()
     assert refusal.value.path == paths[1]
+
+
+PANIC = "python function failed: KeyboardInterrupt: "
+
+
+def test_an_interrupt_is_no_damage_where_lakekit_collects(table):
+    handle, _, paths = table("append_plain")
+    data = bytearray(Path(paths[1]).read_bytes())
+    data[4:60] = bytes(56)
+    Path(paths[1]).write_bytes(data)
+    for text in (PANIC, f"{PANIC}{paths[1]}"):
+        with pytest.raises(KeyboardInterrupt), refused(handle, paths):
+            raise pl.exceptions.PanicException(text)
+    with pytest.raises(Corrupt), refused(handle, paths):
+        raise pl.exceptions.PanicException("index out of bounds")
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("opens", [False, True])
+def test_an_interrupt_is_no_damage_where_a_reader_decodes(opens, engine):
+    for text, kind in ((PANIC, KeyboardInterrupt), ("index out of bounds", Corrupt)):
+
+        def panic(columns, text=text):
+            raise pl.exceptions.PanicException(text)
+
+        def open_file(path, panic=panic):
+            return blocks.Opened(row_count=1, batches=panic) if opens else panic(path)
+
+        with pytest.raises(kind):
+            blocks.scan(["a.avro"], open_file, pl.Schema({"a": pl.Int64()}), name="avro").collect(engine=engine)
 
 
 def test_an_unknown_format_is_refused_by_name():
