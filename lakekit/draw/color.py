@@ -1,0 +1,45 @@
+"""The colours of every picture, by what they mean. Boxes keep a contrast of 3 to white and to black ground, words one of 4.5.
+
+Words and axes take the colours of the page they stand on (`css`): JupyterLab's variables, or the system's where there are none. A PNG has white ground.
+"""
+
+from __future__ import annotations
+
+LEVELS = ("#d95f02", "#7570b3", "#1b9e77", "#b58900", "#5c9a1b", "#a6761d", "#6b7f8c")
+"""Level 0, 1, … and all deeper ones."""
+
+INK = {
+    "text": "#333333",
+    "muted": "#595959",
+    "axis": "#8c8c8c",
+    "probe": "#c2407f",
+    "added": "#2e8b57",
+    "removed": "#b84a3a",
+    "deleted": "#b84a3a",
+    "APPEND": "#3b82c4",
+    "COMPACT": "#7570b3",
+    "OVERWRITE": "#b84a3a",
+    "ANALYZE": "#2e8b57",
+}
+GROUND = "#ffffff"
+
+_PAGE = {
+    "text": "var(--jp-ui-font-color1,CanvasText)",
+    "muted": "var(--jp-ui-font-color1,CanvasText)",
+    "axis": "var(--jp-border-color1,GrayText)",
+}
+
+
+def level(number: int) -> str:
+    """The colour of a level's boxes."""
+    return LEVELS[min(max(number, 0), len(LEVELS) - 1)]
+
+
+def ink(name: str) -> str:
+    """The colour of that meaning as `#rrggbb`; such a colour itself as it is."""
+    return name if name.startswith("#") else INK[name]
+
+
+def css(name: str) -> str:
+    """The colour of that meaning on a page: words and axes follow its theme."""
+    return _PAGE.get(name) or ink(name)

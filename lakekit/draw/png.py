@@ -1,0 +1,59 @@
+"""Drawings as PNG: what a notebook shows that nobody runs, and hosts without widgets. Needs Pillow (the extra `notebook`)."""
+
+from __future__ import annotations
+
+import io
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageDraw, ImageFont
+
+from lakekit.draw.color import GROUND, ink
+from lakekit.draw.shapes import Rect, Stroke, Word
+
+if TYPE_CHECKING:
+    from lakekit.draw.shapes import Drawing
+
+SCALE = 2
+"""Pixels of the PNG for one of the drawing: sharp on fine screens."""
+_FAINT = 0.35
+_ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
+
+
+def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
+    """The drawing as PNG bytes, `scale` times its size, on white ground."""
+    image = Image.new("RGB", (max(1, round(drawing.width * scale)), max(1, round(drawing.height * scale))), GROUND)
+    brush = ImageDraw.Draw(image)
+    for shape in drawing.shapes:
+        match shape:
+            case Rect():
+                _rect(brush, shape, scale)
+            case Stroke():
+                ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
+                brush.line(ends, ink(shape.color), max(1, round(shape.thickness * scale)))
+            case Word():
+                brush.text((shape.x * scale, shape.y * scale), shape.text, ink(shape.color), _font(round(shape.size * scale)), anchor=_ANCHORS[shape.anchor])
+    out = io.BytesIO()
+    image.quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
+    x, y = shape.x * scale, shape.y * scale
+    place = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
+    color = _fainter(ink(shape.color)) if shape.faint else ink(shape.color)
+    if shape.outline:
+        brush.rounded_rectangle(place, shape.round * scale, outline=color, width=2 * scale)
+    else:
+        brush.rounded_rectangle(place, shape.round * scale, fill=color)
+
+
+def _fainter(color: str) -> str:
+    """The colour as it looks when most of the white ground shines through."""
+    parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - (255 - part) * _FAINT):02x}" for part in parts)
+
+
+@lru_cache(maxsize=16)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)

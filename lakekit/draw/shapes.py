@@ -1,0 +1,84 @@
+"""A drawing: boxes, lines and words on a plane, before anybody decides whether it becomes a PNG, an SVG or buttons.
+
+    (0, 0) ──────────────── width ───► x
+      │    ┌──────┐
+      │    │ Rect │  Word
+    height └──────┘
+      ▼ y                       all in CSS pixels; colours are the names of `draw.color`
+
+The plane is transparent: a drawing has to read well on light and on dark ground.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+WIDTH = 880
+"""How wide pictures are drawn where nobody says otherwise: the width of a notebook's output on a laptop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rect:
+    """A filled box, or with `outline` only its border; `faint` lets the ground shine through; `round` is the radius of its corners."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    color: str
+    outline: bool = False
+    faint: bool = False
+    round: float = 0
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stroke:
+    """A straight line."""
+
+    x: float
+    y: float
+    to_x: float
+    to_y: float
+    color: str = "axis"
+    thickness: float = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Text on one line; `anchor` says which of its points stands at (x, y): "start", "middle" or "end" of its middle line."""
+
+    x: float
+    y: float
+    text: str
+    color: str = "text"
+    anchor: str = "start"
+    size: float = 11
+    bold: bool = False
+
+
+Shape = Rect | Stroke | Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Shapes in the order they are painted, and `told`: what the picture shows, in one sentence, for who cannot see it."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    told: str
+
+
+def above(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:
+    """One drawing below another."""
+    down = first.height + gap
+    moved = tuple(_moved(shape, down) for shape in second.shapes)
+    told = " ".join(filter(None, (first.told, second.told)))
+    return Drawing(width=max(first.width, second.width), height=down + second.height, shapes=(*first.shapes, *moved), told=told)
+
+
+def _moved(shape: Shape, down: float) -> Shape:
+    if isinstance(shape, Stroke):
+        return replace(shape, y=shape.y + down, to_y=shape.to_y + down)
+    return replace(shape, y=shape.y + down)

@@ -1,0 +1,1 @@
+"""Widgets for Jupyter: ipywidgets only, no network, no JavaScript of our own."""
