@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html, text
@@ -13,8 +13,12 @@ from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import polars as pl
 
+    from lakekit.model.index_file import DeletionRange
+    from lakekit.read.condition import Condition
     from lakekit.read.plan import Plan
     from lakekit.read.scan import Scan
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 class Explain:
     """The funnel of a scan: `files_read` of `files_total` files, and why. Rows are stored rows; `bytes_total` is None where manifests were never opened.
 
-    `merge` says how rows of overlapping files become one, in words.
+    `merge` says how rows of overlapping files become one, in words. Where a scan reads two branches (`scan.fallback-branch`, `scan.primary-branch`), the
+    numbers are those of both, each step names its branch, and `branches` says each with its snapshot, in the order in which partitions are looked for.
     """
 
     table: str
@@ -40,10 +45,11 @@ class Explain:
     vector_count: int
     deleted_row_count: int
     merge: str
+    branches: tuple[tuple[str, int | None], ...] = ()
 
     @property
     def _title(self) -> str:
-        at = "without snapshot" if self.snapshot_id is None else f"at snapshot {self.snapshot_id} (schema {self.schema_id})"
+        at = _at(self.snapshot_id) + ("" if self.snapshot_id is None else f" (schema {self.schema_id})")
         return f"{self.table} {at}" + ("" if self.condition is None else f"     filter  {self.condition}")
 
     @property
@@ -52,6 +58,8 @@ class Explain:
         found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {size(self.bytes_read)}{of}    merge: {self.merge}"]
         if self.vector_count:
             found.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
+        if self.branches:
+            found.insert(0, "branches " + ", then ".join(f"{name} {_at(snapshot_id)}" for name, snapshot_id in self.branches))
         return found
 
     def __str__(self) -> str:
@@ -68,45 +76,63 @@ class Explain:
 def explain(scan: Scan, expr: pl.Expr | None) -> Explain:
     """The funnel of a scan filtered by an expression."""
     if expr is None:
-        return of_plan(scan.plan(ANYWHERE), None)
+        return _told(scan, ANYWHERE, None)
     filters = lazy.filters_of(expr, scan.schema())
     condition, _ = lazy.condition_of(filters, scan.partition_keys, scan.keys)
     said = [exactly(found.pyarrow_str) for found in filters]
     # Polars hands over the last conjunct first
     parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
     if len(parts) < 2:
-        return of_plan(scan.plan(condition), parts[0] if parts else str(expr))
-    return of_plan(scan.plan(condition), " & ".join(f"({part})" for part in parts))
+        return _told(scan, condition, parts[0] if parts else str(expr))
+    return _told(scan, condition, " & ".join(f"({part})" for part in parts))
 
 
-def of_plan(plan: Plan, condition: str | None) -> Explain:
-    """The funnel that a plan counted."""
-    chosen = plan.chosen
-    rows, sizes = plan.entries.numbers("row_count")[chosen], plan.entries.numbers("file_size")[chosen]
-    names = set(plan.entries.column("file_name").take(chosen).to_pylist()) if plan.vectors else set()  # scalar: one a file
-    ranges = {r.file_name: r for entry in plan.vectors.values() for r in entry.ranges if r.file_name in names}
-    snapshot = plan.snapshot
+def _told(scan: Scan, condition: Condition, said: str | None) -> Explain:
+    """What the plans of a condition counted, branch after branch."""
+    plans = scan.plans(condition)
+    own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
+    states = [plan for plan in plans if plan.snapshot is not None]
+    sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
+    vectors = [vector for plan in plans for vector in _vectors(plan)]
+    merges = [_merge(plan) + (f" of {plan.handle.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged]
     return Explain(
-        table=plan.handle.name,
-        snapshot_id=None if snapshot is None else snapshot.id,
-        schema_id=plan.handle.schema.id,
-        condition=condition,
-        steps=plan.steps,
-        files_total=plan.files_total,
-        files_read=len(chosen),
-        rows_total=0 if snapshot is None else snapshot.total_record_count or 0,
-        rows_read=int(rows.sum()),
-        bytes_total=plan.bytes_total,
-        bytes_read=int(sizes.sum()),
-        vector_count=len(ranges),
-        deleted_row_count=sum(r.cardinality or 0 for r in ranges.values()),
-        merge=_merge(plan),
+        table=own.handle.name,
+        snapshot_id=None if own.snapshot is None else own.snapshot.id,
+        schema_id=own.handle.schema.id,
+        condition=said,
+        steps=tuple(_named(step, plan.handle.branch) if len(plans) > 1 else step for plan in plans for step in plan.steps),
+        files_total=sum(plan.files_total for plan in plans),
+        files_read=sum(len(plan.chosen) for plan in plans),
+        rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),
+        rows_read=sum(_sum(plan, "row_count") for plan in plans),
+        bytes_total=sum(sizes) if states and len(sizes) == len(states) else None,
+        bytes_read=sum(_sum(plan, "file_size") for plan in plans),
+        vector_count=len(vectors),
+        deleted_row_count=sum(one.cardinality or 0 for one in vectors),
+        merge=", ".join(merges) or "none",
+        branches=tuple((plan.handle.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans) if len(plans) > 1 else (),
     )
 
 
+def _at(snapshot_id: int | None) -> str:
+    return "without snapshot" if snapshot_id is None else f"at snapshot {snapshot_id}"
+
+
+def _named(step: Step, branch: str) -> Step:
+    return replace(step, what=f"{step.what} of {branch}")
+
+
+def _sum(plan: Plan, column: str) -> int:
+    return int(plan.entries.numbers(column)[plan.chosen].sum())
+
+
+def _vectors(plan: Plan) -> Iterable[DeletionRange]:
+    """The deletion vectors of the files that will be read."""
+    names = set(plan.entries.column("file_name").take(plan.chosen).to_pylist()) if plan.vectors else set()  # scalar: one a file
+    return {r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names}.values()
+
+
 def _merge(plan: Plan) -> str:
-    if not plan.merged:
-        return "none"
     files = sum(len(bucket.files) for bucket in plan.merged)
     engine = "" if plan.rule is None else f" by {plan.rule.engine}"
     return f"{plural(files, 'file')} whose keys overlap, in {plural(len(plan.merged), 'bucket')}{engine}"

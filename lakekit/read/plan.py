@@ -138,7 +138,7 @@ def plan_read(
     if level is not None:
         funnel.step(f"level {level}", funnel.entries.numbers("level") == level)
     if without:
-        funnel.step("partitions of the branch itself", ~_in_partitions(funnel.entries, without))
+        funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)

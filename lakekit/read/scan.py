@@ -85,10 +85,10 @@ class Scan:
         found = frames.merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return frames.kinds_first(found, self.kind_column, self.fields, system)
 
-    def plan(self, condition: Condition) -> Plan:
-        """The plan of a condition, for `explain`."""
+    def plans(self, condition: Condition) -> list[Plan]:
+        """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = travel.locate(self.handle, self.at)
-        return plan.plan_read(self._now(position), position, condition, level=self.level)
+        return self._plans(self._now(position), position, condition, None)
 
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""

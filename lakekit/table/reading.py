@@ -56,7 +56,7 @@ class Reading(Opened):
         return lazy.lazy(changes.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
 
     def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None) -> Explain:
-        """What a scan filtered by `expr` would read, and what each step of planning leaves out. Reads metadata only."""
+        """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only."""
         return explain.explain(scan.scan(self.handle(), at), expr)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:

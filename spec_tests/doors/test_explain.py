@@ -10,6 +10,7 @@ import pytest
 import lakekit as lk
 from lakekit.predicate import FALSE, TRUE, And, Leaf, Or, words
 from lakekit.types import Instant
+from spec_tests.doors.views import in_memory
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +44,39 @@ def test_words_of_a_predicate():
     assert words(And((Or((Leaf("a", "is null"), Leaf("b", "<", (Instant(0, 0),)))), Leaf("c", ">", (1.5,))))) == (
         "((a is null) | (b < 1970-01-01 00:00:00)) & (c > 1.5)"
     )
+
+
+# ---- two branches ----------------------------------------------------------------------------------------------------------------------------
+
+PRIMARY = {"scan.fallback-branch": "", "scan.primary-branch": "stream"}
+
+
+@pytest.mark.parametrize("expr", [None, pl.col("k") == 1, pl.col("p") == "x", pl.col("p") == "z", pl.col("p") == "nowhere", pl.col("v") == "main"], ids=str)
+@pytest.mark.parametrize("options", [{}, PRIMARY, PRIMARY | {"scan.primary-branch": "nothing"}], ids=str)
+def test_both_branches_are_told_as_they_are_read(options, expr):
+    table = in_memory("history_fallback_branch").with_options(options)
+    told = table.explain(expr)
+    table.storage.trace.clear()
+    lazy = table.scan() if expr is None else table.scan().filter(expr)
+    rows = lazy.collect()
+    opened = {path for operation, path in table.storage.trace if operation == "read" and "/bucket-" in path}
+    assert told.files_read == len(opened)
+    assert told.rows_read >= rows.height
+    assert dict(told.branches) == ({} if "nothing" in options.values() else {"main": 2, "stream": 2})
+
+
+def test_the_funnel_of_two_branches(fixtures_path):
+    table = lk.open(str(fixtures_path / "tables" / "history_fallback_branch"))
+    assert (
+        str(table.explain(pl.col("k") == 1))
+        == """\
+history_fallback_branch at snapshot 2 (schema 1)     filter  k = 1
+  files of main    2 → 2   bucket
+                   2 → 2   keys k
+  files of stream  4 → 3   partitions of the other branch
+                   3 → 3   bucket
+                   3 → 2   keys k
+  branches main at snapshot 2, then stream at snapshot 2
+  read     4 of 6 files, 4.9 KiB of 7.3 KiB    merge: none"""
+    )
+    assert "<p>branches stream at snapshot 2, then main at snapshot 2</p>" in table.with_options(PRIMARY).explain()._repr_html_()

@@ -37,11 +37,16 @@ def source(case: str) -> scan.Scan:
     return scan.scan(table(case).handle())
 
 
-def planned(case: str, condition: pl.Expr):
-    """The plan of a filter, as explain makes it."""
+def plans(case: str, condition: pl.Expr):
+    """The plans of a filter, one a branch, as explain makes them."""
     of = source(case)
     asked, _ = lazy.condition_of(lazy.filters_of(condition, of.schema()), of.partition_keys, of.keys)
-    return of.plan(asked)
+    return of.plans(asked)
+
+
+def planned(case: str, condition: pl.Expr):
+    """The plan of the branch that is read first."""
+    return plans(case, condition)[0]
 
 
 def names(plan) -> set[str]:
@@ -52,7 +57,7 @@ def names(plan) -> set[str]:
 def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     """The rows that each file read without a merge shows."""
     of = source(case)
-    whole = of.plan(lazy.Condition())
+    whole = of.plans(lazy.Condition())[0]
     found = []
     for at in whole.raw:
         one = replace(whole, raw=np.array([at]), merged=())
@@ -64,7 +69,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
 def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
-    whole = of.plan(lazy.Condition())
+    whole = of.plans(lazy.Condition())[0]
     rows = frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged for at in bucket.files]
     stored = frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
@@ -92,7 +97,7 @@ def test_every_file_with_a_match_is_planned(data):
 def test_every_version_of_a_match_is_planned(data):
     case = data.draw(st.sampled_from(KEYED))
     full = collected(case)
-    if full is None or not source(case).plan(lazy.Condition()).merged:
+    if full is None or not source(case).plans(lazy.Condition())[0].merged:
         return
     rows, stored = merged(case)
     condition = data.draw(conditions(full))
@@ -216,7 +221,7 @@ def test_partitions_are_chosen_exactly(data):
     texts_ = [one.pyarrow_str for one in lazy.filters_of(condition, source(case).schema())]
     plan = planned(case, condition)
     chosen = set(plan.entries.column("partition").take(pa.array(plan.chosen)).to_pylist())
-    whole = source(case).plan(lazy.Condition())
+    whole = source(case).plans(lazy.Condition())[0]
     every = set(whole.entries.column("partition").take(pa.array(whole.chosen)).to_pylist())
     paths = {partition_path(plan.handle, one).rstrip("/") for one in every}
     wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
@@ -374,20 +379,32 @@ def test_the_counts_of_the_funnel_add_up(data):
         return
     condition = data.draw(conditions(full)) if full.height and data.draw(st.booleans()) else None
     told = table(case).explain(condition)
-    before = [step for step in told.steps if step.what == "files"]
-    for one, after in pairwise(before):
-        assert one.after == after.before
+    check_counts(told, table(case), plans(case, condition if condition is not None else pl.lit(value=True)))
+
+
+def check_counts(told: lk.Explain, asked: lk.Table, asked_plans) -> None:
+    """What an explanation says of a table is what the plans say, and what a listing of the files shows, of every branch that is read."""
+    steps, listed, read = list(told.steps), [], []
+    for (branch, number), plan in zip(told.branches or ((None, told.snapshot_id),), asked_plans, strict=True):
+        files, of = (asked, "") if branch is None else (asked.branch(branch), f" of {branch}")
+        files, chosen = files.files(at=number), files.files(at=number).filter(pl.col("file_name").is_in(names(plan)))
+        mine = [step for step in steps if step.what == f"files{of}"]
+        pruned = [step for step in steps if step.what == f"manifests{of}"]
+        for one, after in pairwise(mine):
+            assert one.after == after.before
+        if mine:
+            assert mine[-1].after == chosen.height
+            assert mine[0].before <= files.height
+        elif not pruned:
+            assert chosen.height == files.height
+        steps = [step for step in steps if step not in mine + pruned]
+        listed.append((files.height, files["size_bytes"].sum()))
+        read.append((chosen.height, chosen["row_count"].sum(), chosen["size_bytes"].sum()))
+    assert not steps
     assert all(0 <= step.after <= step.before for step in told.steps)
-    if before:
-        assert before[-1].after == told.files_read
-        assert before[0].before <= told.files_total
-    elif not any(step.what == "manifests" for step in told.steps):
-        assert told.files_read == told.files_total
-    files = table(case).files()
-    assert told.files_total == files.height
-    chosen = files.filter(pl.col("file_name").is_in(names(planned(case, condition if condition is not None else pl.lit(value=True)))))
-    assert (told.files_read, told.rows_read, told.bytes_read) == (chosen.height, chosen["row_count"].sum(), chosen["size_bytes"].sum())
-    assert told.bytes_total is None or told.bytes_total == files["size_bytes"].sum()
-    assert told.snapshot_id == table(case).snapshots()["snapshot_id"].max()
+    assert (told.files_read, told.rows_read, told.bytes_read) == tuple(map(sum, zip(*read, strict=True)))
+    assert told.files_total == sum(count for count, _ in listed)
+    assert told.bytes_total is None or told.bytes_total == sum(size for _, size in listed)
+    assert told.snapshot_id == asked.snapshots()["snapshot_id"].max()
     assert str(told)
     assert told._repr_html_().startswith("<table>")
