@@ -102,11 +102,18 @@ def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:
     return codes, 0, size - 1
 
 
-def slots(keys: Keys, order: Ints | None = None) -> tuple[Array, Array]:
-    """For dense keys: an address a row, and at each address the row that came last in `order` (their own where None), -1 where none did."""
+def winners(keys: Keys, order: Ints | None = None) -> Array:
+    """For dense keys: of every row, the row of its key that comes last in `order` (their own where None)."""
+    at, last = _slots(keys, order)
+    found: Array = last[at]
+    return found
+
+
+def _slots(keys: Keys, order: Ints | None = None) -> tuple[Array, Array]:
+    """An address a row, and at each address that is used the row that came last; what stands at the others means nothing."""
     at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
     kind = np.int32 if len(keys) < 2**31 else np.int64
-    last = np.full(keys.high - keys.low + 1, -1, kind)
+    last = np.empty(keys.high - keys.low + 1, kind)
     if order is None:
         last[at] = np.arange(len(at), dtype=kind)
     else:
@@ -118,7 +125,7 @@ def repeated(keys: Keys) -> Bools | None:
     """Which rows have a key that occurs more than once; only for dense keys, else None: `blocks` tells it with the order."""
     if not keys.is_dense:
         return None
-    at, last = slots(keys)
+    at, last = _slots(keys)
     older = last[at] != np.arange(len(at), dtype=last.dtype)
     twice = np.zeros(len(last), bool)
     twice[at[older]] = True

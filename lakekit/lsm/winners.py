@@ -38,8 +38,8 @@ def _chosen(section: pl.DataFrame, rule: MergeRule, *, newest_wins: bool) -> Boo
         return np.zeros(0, bool)
     keys = keyed.of(section, rule.key)
     ranks = age.ranks(section, rule)
-    mask = np.zeros(section.height, bool)
     if not keys.is_dense:
+        mask = np.zeros(section.height, bool)
         rows, starts = keyed.blocks(keys)
         if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.rising(rows, starts, ranks, age.adds(section)):
             mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
@@ -47,22 +47,19 @@ def _chosen(section: pl.DataFrame, rule: MergeRule, *, newest_wins: bool) -> Boo
             mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
         return mask
     backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
-    at, last = keyed.slots(keys, backwards)
-    if not ranks or _proved(keys, ranks, (at, last), newest_wins):
-        mask[last[last >= 0]] = True
-        return mask
+    winner = keyed.winners(keys, backwards)
+    if not ranks or _proved(keys, ranks, winner, newest_wins):
+        return winner == np.arange(len(winner), dtype=winner.dtype)
     mask, rows, starts = apart(keys)
     mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
     return mask
 
 
-def _proved(keys: Keys, ranks: list[Ints], slots: tuple[Array, Array], newest_wins: bool) -> bool:
+def _proved(keys: Keys, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
     """Whether no other row of a key is as new (or as old) as its winner."""
     if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
         return True
-    at, last = slots
-    winner = last[at]
-    tied = winner != np.arange(len(at), dtype=winner.dtype)
+    tied = winner != np.arange(len(winner), dtype=winner.dtype)
     for rank in ranks:
         best = rank[winner]
         if (tied & ((rank > best) if newest_wins else (rank < best))).any():
