@@ -1,0 +1,116 @@
+"""Tables that the reference engine wrote by chance: lakekit reads them as the engine does, and answers queries as their rows do.
+
+    LAKEKIT_CHANCE_SEED=7 LAKEKIT_CHANCE_COUNT=500 pytest -m reference spec_tests/differential/test_chance.py      other tables, and more of them
+    LAKEKIT_CHANCE_FOLDER=found pytest …                                                                          where they are left
+
+A failure names the table: its folder holds `chance_SEED_NUMBER.txt`, which says how it was made, beside the table and its recorded reads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import lakekit as lk
+from lakekit.errors import LakekitError
+from lakekit.testing.queries import conditions, difference, queries
+from spec_tests.differential import chance
+
+SEED = int(os.environ.get("LAKEKIT_CHANCE_SEED", "20240601"))
+COUNT = int(os.environ.get("LAKEKIT_CHANCE_COUNT", "40"))
+FOLDER = os.environ.get("LAKEKIT_CHANCE_FOLDER")
+QUERIES = 6
+"""Queries drawn a table, and conditions that `explain` is asked about."""
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(60 + 20 * COUNT)]
+FEW = settings(max_examples=QUERIES, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the tables are."""
+    here = Path(FOLDER) if FOLDER else tmp_path_factory.mktemp("chance")
+    return chance.make(here.absolute(), seed=SEED, count=COUNT)
+
+
+def told(folder, wrong):
+    """What a failure says."""
+    tables = sorted({name for name, _ in wrong})
+    texts = [f"{name}: {what}" for name, what in wrong]
+    made = [f"---- {name}\n{(folder / 'tables' / f'{name}.txt').read_text(encoding='utf-8')}" for name in tables[:3]]
+    return "\n".join([f"seed {SEED}, tables {', '.join(tables)}, left in {folder}", *texts[:20], *made])
+
+
+def test_every_recorded_read(folder, record_property):
+    wrong, count, faults = [], 0, 0
+    for case in chance.cases(folder):
+        for read in case.reads:
+            count += 1
+            faults += chance.fault(case, read) is not None
+            if (found := chance.apart(case, read)) is not None:
+                wrong.append((case.name, f"{read.name}: {found}"))
+    record_property("recorded_reads", count)
+    record_property("equal_reads", count - len(wrong))
+    assert not wrong, told(folder, wrong)
+    assert count > 10 * COUNT
+    assert faults < count / 5
+
+
+def drawn(strategy):
+    """A few draws that the seed decides."""
+    found = []
+
+    @seed(SEED)
+    @FEW
+    @given(strategy)
+    def draw(one):
+        found.append(one)
+
+    draw()
+    return found
+
+
+def collected(case):
+    """All rows of a table, or None where it refuses: what it refuses then the reads above have compared."""
+    try:
+        return lk.open(case.path).scan().collect()
+    except LakekitError:
+        return None
+
+
+@pytest.mark.parametrize("memory", ["256 mb", "1 kb"])
+def test_queries_answer_as_on_the_rows(folder, memory):
+    wrong, asked = [], []
+    for case in chance.cases(folder):
+        full = collected(case)
+        if full is None or full.is_empty():
+            continue
+        table = lk.open(case.path, options={"lakekit.merge-memory": memory})
+
+        for query in drawn(queries(full)):
+            asked.append(query)
+            if (found := difference(query, table.scan(), full)) is not None:
+                wrong.append((case.name, f"{query}: {found}"))
+    assert not wrong, told(folder, wrong)
+    assert len(asked) > COUNT
+
+
+def test_no_file_of_an_answer_is_pruned(folder):
+    wrong, pruned = [], 0
+    for case in chance.cases(folder):
+        full = collected(case)
+        if full is None or full.is_empty():
+            continue
+        table = lk.open(case.path)
+
+        for condition in drawn(conditions(full)):
+            matching, plan = full.filter(condition), table.explain(condition)
+            pruned += plan.files_read < plan.files_total
+            answered = table.scan().filter(condition).select(pl.len()).collect().item()
+            if answered != matching.height or (matching.height > plan.rows_read and "scan.fallback-branch" not in table.options):
+                wrong.append((case.name, f"{condition}: {answered} of {matching.height} rows, out of {plan.rows_read} planned"))
+    assert not wrong, told(folder, wrong)
+    assert pruned
