@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw, ImageFont
 
 from lakekit.draw.color import GROUND, ink
-from lakekit.draw.shapes import Rect, Stroke, Word
+from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing
@@ -31,6 +31,8 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
             case Stroke():
                 ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
                 brush.line(ends, ink(shape.color), max(1, round(shape.thickness * scale)))
+            case Sign():
+                _sign(brush, shape, scale)
             case Word():
                 brush.text((shape.x * scale, shape.y * scale), shape.text, ink(shape.color), _font(round(shape.size * scale)), anchor=_ANCHORS[shape.anchor])
     out = io.BytesIO()
@@ -46,6 +48,15 @@ def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
         brush.rounded_rectangle(place, shape.round * scale, outline=color, width=2 * scale)
     else:
         brush.rounded_rectangle(place, shape.round * scale, fill=color)
+
+
+def _sign(brush: ImageDraw.ImageDraw, shape: Sign, scale: int) -> None:
+    color = _fainter(ink(shape.color)) if shape.faint else ink(shape.color)
+    half = shape.size / 2
+    if found := corners(shape):
+        brush.polygon([(x * scale, y * scale) for x, y in found], fill=color)
+    else:
+        brush.ellipse([(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale], fill=color)
 
 
 def _fainter(color: str) -> str:

@@ -19,7 +19,10 @@ WIDTH = 880
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
-    """A filled box, or with `outline` only its border; `faint` lets the ground shine through; `round` is the radius of its corners."""
+    """A filled box, or with `outline` only its border; `faint` lets the ground shine through; `round` is the radius of its corners.
+
+    `key` is what the box stands for, where a page lets it be chosen: the name of a file, the number of a snapshot; `hint` says it in words.
+    """
 
     x: float
     y: float
@@ -30,6 +33,7 @@ class Rect:
     faint: bool = False
     round: float = 0
     hint: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,20 @@ class Word:
     bold: bool = False
 
 
-Shape = Rect | Stroke | Word
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """A small filled sign whose middle stands at (x, y), so large as a square of `size` a side: `sign` is "circle", "square", "diamond" or "triangle"."""
+
+    x: float
+    y: float
+    size: float
+    color: str
+    sign: str = "circle"
+    faint: bool = False
+    hint: str = ""
+
+
+Shape = Rect | Stroke | Word | Sign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +85,19 @@ class Drawing:
     height: float
     shapes: tuple[Shape, ...]
     told: str
+
+
+def corners(sign: Sign) -> tuple[tuple[float, float], ...]:
+    """The corners of a sign that has some; none of a circle."""
+    x, y, half = sign.x, sign.y, sign.size / 2
+    match sign.sign:
+        case "square":
+            return (x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half)
+        case "diamond":
+            return (x, y - half), (x + half, y), (x, y + half), (x - half, y)
+        case "triangle":
+            return (x, y - half), (x + half, y + half), (x - half, y + half)
+    return ()
 
 
 def above(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:

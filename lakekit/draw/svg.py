@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lakekit.draw.color import css
-from lakekit.draw.shapes import Rect, Stroke, Word
+from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing, Shape
@@ -30,6 +30,13 @@ def _element(shape: Shape) -> str:
         case Stroke():
             ends = f'x1="{shape.x:.2f}" y1="{shape.y:.2f}" x2="{shape.to_x:.2f}" y2="{shape.to_y:.2f}"'
             return f'<line {ends} stroke="{css(shape.color)}" stroke-width="{shape.thickness:g}"/>'
+        case Sign():
+            place = " ".join(f"{x:.2f},{y:.2f}" for x, y in corners(shape))
+            form = f'polygon points="{place}"' if place else f'circle cx="{shape.x:.2f}" cy="{shape.y:.2f}" r="{shape.size / 2:.2f}"'
+            name = "polygon" if place else "circle"
+            faint = ' opacity="0.35"' if shape.faint else ""
+            hint = f"<title>{escape(shape.hint)}</title>" if shape.hint else ""
+            return f'<{form} fill="{css(shape.color)}"{faint}>{hint}</{name}>'
         case Word():
             place = f'x="{shape.x:.2f}" y="{shape.y:.2f}" text-anchor="{shape.anchor}" dominant-baseline="middle"'
             bold = ' font-weight="600"' if shape.bold else ""

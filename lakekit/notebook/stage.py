@@ -17,7 +17,7 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw.color import css
-from lakekit.draw.shapes import Rect, Word
+from lakekit.draw.shapes import Rect, Sign, Word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ class Spot:
     """A box that can be chosen: `key` is its value, `name` what a screen reader says, `hint` what hovering shows.
 
     `left` and `width` are shares of the stage's width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" | "dim".
+    With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the middle of its width, however wide the stage is.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Spot:
     color: str
     look: str = ""
     round: float = 3
+    sign: str = ""
 
 
 class Stage(ipywidgets.Box):
@@ -104,6 +106,8 @@ class Stage(ipywidgets.Box):
 
 
 def _place(spot: Spot) -> str:
+    if spot.sign:
+        return _signed(spot)
     place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
     color = css(spot.color)
     looks = {
@@ -116,8 +120,29 @@ def _place(spot: Spot) -> str:
     return f"{place};border-radius:{spot.round:g}px;{looks[spot.look]}"
 
 
+def _signed(spot: Spot) -> str:
+    """A sign's place and paint. Nothing is clipped: the outline of the chosen one goes around it."""
+    side = spot.height
+    place = f"left:calc({(spot.left + spot.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{spot.top:.1f}px;height:{side:.1f}px"
+    looks = {"dim": f";opacity:{_FAINT}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
+    return f"{place};{_paint(spot.sign, css(spot.color), side)}{looks.get(spot.look, '')}"
+
+
+def _paint(sign: str, color: str, side: float) -> str:
+    if sign == "triangle":
+        halves = ", ".join(f"linear-gradient(to bottom {to},transparent 50%,{color} 50%)" for to in ("right", "left"))
+        places = "background-position:left,right;background-size:50% 100%;background-repeat:no-repeat"
+        return f"background-color:transparent!important;background-image:{halves};{places}"
+    looks = {"circle": f"border-radius:{side / 2:g}px", "diamond": "transform:rotate(45deg) scale(0.72);border-radius:1px"}
+    return f"background:{color};{looks.get(sign, 'border-radius:1px')}"
+
+
 def _behind(shape: Shape) -> str:
-    """Words and lines of the stage; x and widths are shares of its width."""
+    """Words, signs and lines of the stage; x and widths are shares of its width."""
+    if isinstance(shape, Sign):
+        place = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
+        look = f"{place};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
+        return f"<i style='{look};opacity:{_FAINT if shape.faint else 1}'></i>"
     if isinstance(shape, Word):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
