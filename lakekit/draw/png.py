@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lakekit.draw.color import GROUND, ink
 from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
+from lakekit.draw.words import printable
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing
@@ -34,7 +35,7 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
             case Sign():
                 _sign(brush, shape, scale)
             case Word():
-                brush.text((shape.x * scale, shape.y * scale), shape.text, ink(shape.color), _font(round(shape.size * scale)), anchor=_ANCHORS[shape.anchor])
+                _word(brush, shape, scale)
     out = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
@@ -57,6 +58,13 @@ def _sign(brush: ImageDraw.ImageDraw, shape: Sign, scale: int) -> None:
         brush.polygon([(x * scale, y * scale) for x, y in found], fill=color)
     else:
         brush.ellipse([(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale], fill=color)
+
+
+def _word(brush: ImageDraw.ImageDraw, shape: Word, scale: int) -> None:
+    """Text on one line; bold is the same text once more, a little to the right."""
+    said, font = printable(shape.text), _font(max(1, round(shape.size * scale)))
+    for aside in (0, scale / 3) if shape.bold else (0,):
+        brush.text((shape.x * scale + aside, shape.y * scale), said, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
 
 
 def _fainter(color: str) -> str:

@@ -72,6 +72,7 @@ class Sign:
     sign: str = "circle"
     faint: bool = False
     hint: str = ""
+    key: str = ""
 
 
 Shape = Rect | Stroke | Word | Sign

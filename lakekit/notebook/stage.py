@@ -18,6 +18,7 @@ import traitlets
 
 from lakekit.draw.color import css
 from lakekit.draw.shapes import Rect, Sign, Word
+from lakekit.draw.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +75,10 @@ class Stage(ipywidgets.Box):
         if not same:
             self._quiet = True
             try:
-                self._pick.options = [(spot.name, spot.key) for spot in spots]
-                self._pick.tooltips = [spot.hint for spot in spots]
-                self._pick.value = wanted or None
+                with self._pick.hold_sync():  # one message, whatever the front end knew before
+                    self._pick.options = [(printable(spot.name), spot.key) for spot in spots]
+                    self._pick.tooltips = [printable(spot.hint) for spot in spots]
+                    self._pick.value = wanted or None
             finally:
                 self._quiet = False
         self.chosen = wanted
@@ -146,7 +148,7 @@ def _behind(shape: Shape) -> str:
     if isinstance(shape, Word):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
-        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(shape.text)}</i>"
+        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(printable(shape.text))}</i>"
     if isinstance(shape, Rect):
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
         paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"

@@ -1,0 +1,238 @@
+"""A drawing as PNG and as SVG, on a stage, and in what a widget leaves in a notebook."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+
+from lakekit.draw import color
+from lakekit.draw.png import png
+from lakekit.draw.shapes import Drawing, Rect, Sign, Stroke, Word, above
+from lakekit.draw.svg import svg
+from lakekit.notebook.pictured import VIEW, Pictured
+from lakekit.notebook.stage import Spot, Stage
+
+texts = st.text(max_size=12)
+places = st.floats(-50, 900)
+lengths = st.floats(0, 900)
+colors = st.sampled_from([*color.LEVELS, *color.INK])
+rects = st.builds(
+    Rect,
+    x=places,
+    y=places,
+    width=lengths,
+    height=lengths,
+    color=colors,
+    outline=st.booleans(),
+    faint=st.booleans(),
+    round=st.floats(0, 9),
+    hint=texts,
+    key=texts,
+)
+words = st.builds(Word, x=places, y=places, text=texts, color=colors, anchor=st.sampled_from(("start", "middle", "end")), bold=st.booleans())
+strokes = st.builds(Stroke, x=places, y=places, to_x=places, to_y=places, color=colors)
+signs = st.builds(
+    Sign, x=places, y=places, size=st.floats(1, 40), color=colors, sign=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
+)
+drawings = st.builds(
+    Drawing, width=st.floats(1, 300), height=st.floats(1, 200), shapes=st.lists(rects | words | strokes | signs, max_size=6).map(tuple), told=texts
+)
+
+
+def luminance(said):
+    parts = [int(said[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
+def test_boxes_are_seen_on_light_and_on_dark_ground(ground):
+    marks = {name: said for name, said in color.INK.items() if name not in ("text", "muted")}
+    assert {said for said in (*color.LEVELS, *marks.values()) if contrast(said, ground) < 3} == set()
+
+
+def test_words_are_read_on_the_ground_of_a_png_and_follow_the_theme_of_a_page():
+    for name in ("text", "muted"):
+        assert contrast(color.ink(name), color.GROUND) >= 4.5
+        assert color.css(name).startswith("var(--jp-ui-font-color1,")
+    assert color.css("#123456") == color.ink("#123456") == "#123456"
+    assert color.level(-1) == color.LEVELS[0]
+    assert color.level(99) == color.LEVELS[-1]
+
+
+@settings(max_examples=40)
+@given(drawings)
+def test_any_drawing_is_a_png_of_twice_its_size(drawing):
+    found = Image.open(io.BytesIO(png(drawing)))
+    assert found.size == (max(1, round(drawing.width * 2)), max(1, round(drawing.height * 2)))
+
+
+@given(drawings)
+def test_any_drawing_is_one_svg_whose_boxes_can_be_chosen(drawing):
+    root = ET.fromstring(svg(drawing))
+    found = [element for element in root.iter() if element.get("data-key") is not None]
+    keyed = [shape for shape in drawing.shapes if isinstance(shape, (Rect, Sign)) and shape.key]
+    assert len(found) == len(keyed)
+    assert all(element.get("tabindex") == "0" and element.get("role") == "button" and element.get("aria-label") for element in found)
+    assert root.get("role") == ("group" if keyed else "img")
+    assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {"svg", "rect", "line", "polygon", "circle", "text", "title"}
+
+
+def test_a_png_has_the_colours_of_its_shapes():
+    drawing = Drawing(
+        width=40,
+        height=20,
+        told="two boxes and a sign",
+        shapes=(
+            Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),
+            Rect(x=10, y=0, width=10, height=20, color="#1b9e77", faint=True),
+            Rect(x=20, y=0, width=10, height=20, color="added", outline=True),
+            Sign(x=35, y=10, size=10, color="APPEND", sign="diamond"),
+        ),
+    )
+    found = Image.open(io.BytesIO(png(drawing))).convert("RGB")
+    assert found.getpixel((8, 20)) == (0x1B, 0x9E, 0x77)
+    assert found.getpixel((30, 20)) == (0xAF, 0xDD, 0xCF)
+    assert found.getpixel((50, 20)) == (255, 255, 255)
+    assert found.getpixel((40, 20)) == (0x2E, 0x8B, 0x57)
+    assert found.getpixel((70, 20)) == (0x3B, 0x82, 0xC4)
+    assert found.getpixel((61, 1)) == (255, 255, 255)
+
+
+def test_words_on_one_line_whatever_they_hold():
+    said = Word(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
+    drawing = Drawing(width=200, height=20, shapes=(said,), told="\x1b")
+    assert png(drawing) != png(Drawing(width=200, height=20, shapes=(), told=""))
+    assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
+
+
+def test_one_drawing_above_another():
+    first = Drawing(width=10, height=20, shapes=(Word(x=0, y=5, text="a"),), told="One.")
+    second = Drawing(width=30, height=5, shapes=(Stroke(x=0, y=1, to_x=3, to_y=2), Rect(x=0, y=1, width=1, height=1, color="axis")), told="Two.")
+    both = above(first, second, gap=4)
+    assert (both.width, both.height, both.told) == (30, 29, "One. Two.")
+    assert [shape.y for shape in both.shapes] == [5, 25, 25]
+    assert both.shapes[1].to_y == 26
+
+
+# ---- the stage ------------------------------------------------------------------------------------------------------------------------------
+
+
+def spots(*keys, **more):
+    return [
+        Spot(key=key, name=f"file {key}", hint=f"hint of {key}", left=at / len(keys), width=1 / len(keys), top=0, height=20, color="#1b9e77", **more)
+        for at, key in enumerate(keys)
+    ]
+
+
+def test_what_was_chosen_stays_while_it_is_there():
+    stage = Stage()
+    seen = []
+    stage.observe(lambda change: seen.append(change["new"]), "chosen")
+    stage.show(spots("a", "b", "c"), height=20)
+    assert stage.chosen == ""
+    stage.chosen = "b"
+    stage.show(spots("b", "c"), height=20)
+    stage.show(spots("b", "c"), height=30)
+    assert stage.chosen == "b"
+    stage.show(spots("c"), height=20)
+    assert stage.chosen == ""
+    stage.chosen = "nothing of that name"
+    stage.show(spots("c", "d"), height=20)
+    assert seen == ["b", "", "nothing of that name", ""]
+
+
+def test_a_click_is_the_value_of_the_buttons():
+    stage = Stage()
+    stage.show(spots("a", "b"), height=20)
+    stage._pick.value = "b"
+    assert stage.chosen == "b"
+    stage.chosen = ""
+    assert stage._pick.value is None
+
+
+@pytest.mark.parametrize("look", ["", "added", "removed", "lit", "dim"])
+@pytest.mark.parametrize("sign", ["", "circle", "square", "diamond", "triangle"])
+def test_every_look_is_a_rule_of_the_button(look, sign):
+    stage = Stage()
+    stage.show(spots("a", "b", look=look, sign=sign), height=20)
+    assert [f"button:nth-of-type({number}){{left:" in stage._sheet.value for number in (1, 2, 3)] == [True, True, False]
+
+
+def test_words_and_lines_stand_behind_the_boxes():
+    stage = Stage()
+    behind = [
+        Word(x=0.5, y=7, text="L0", bold=True),
+        Rect(x=0, y=0, width=1, height=2, color="axis"),
+        Stroke(x=0, y=0, to_x=1, to_y=0),
+        Sign(x=0, y=0, size=9, color="axis"),
+    ]
+    stage.show(spots("a"), height=20, behind=behind)
+    assert stage._sheet.value.count("<i style='") == len(behind)
+    assert "L0</i>" in stage._sheet.value
+
+
+# ---- what stays in a notebook ---------------------------------------------------------------------------------------------------------------
+
+
+class Shown(Pictured):
+    def drawing(self):
+        return Drawing(width=40, height=20, shapes=(Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),), told='A "box" <b>.')
+
+    def as_html(self):
+        return "<table><tbody><tr><td>1</td></tr></tbody></table>"
+
+    def as_text(self):
+        return "█"
+
+
+class Images(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+def test_a_widget_leaves_its_view_its_picture_and_a_table():
+    shown = Shown()
+    bundle = shown._repr_mimebundle_(include=None, exclude=None)
+    assert bundle[VIEW]["model_id"] == shown.model_id
+    assert set(bundle) == {VIEW, "image/png", "text/html", "text/plain"}
+    assert base64.b64decode(bundle["image/png"]) == shown.picture()
+    assert bundle["text/plain"] == "█"
+
+
+def test_the_html_begins_with_the_picture():
+    """Where nobody runs a notebook its HTML is shown, and not its PNG."""
+    bundle = Shown()._repr_mimebundle_()
+    read = Images()
+    read.feed(bundle["text/html"])
+    tag, attributes = read.found[0]
+    assert tag == "img"
+    assert attributes == {"alt": 'A "box" <b>.', "width": "40", "src": f"data:image/png;base64,{bundle['image/png']}"}
+    assert read.found[1][0] == "table"
+    assert Shown()._mime_() == ("text/html", bundle["text/html"])
+
+
+def test_an_exported_notebook_has_the_picture():
+    nbformat = pytest.importorskip("nbformat")
+    nbconvert = pytest.importorskip("nbconvert")
+    output = nbformat.v4.new_output("display_data", data=Shown()._repr_mimebundle_())
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("shown", outputs=[output])])
+    page, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    assert len(re.findall(r'<img[^>]* src="data:image/png;base64,', page)) == 1
+    assert "<td>1</td>" in page
