@@ -12,7 +12,7 @@ A column that was dropped and added again under its name has another id: the old
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -23,9 +23,12 @@ from lakekit.format.dtypes import polars_type
 from lakekit.types import DataType, part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from lakekit.errors import ValueOutOfRange
     from lakekit.types import Field
+
+    Told = Callable[[ValueOutOfRange], ValueOutOfRange]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +36,15 @@ class Evolution:
     """How to read one schema's files for some wanted columns.
 
     `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
-    comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike.
+    comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike. `telling`
+    makes `columns` whose errors say more than the column: None where no type has changed.
     """
 
     held: tuple[Field, ...]
     columns: tuple[pl.Expr, ...]
     signature: tuple[tuple[str, DataType], ...]
     is_plain: bool
+    telling: Callable[[Told], tuple[pl.Expr, ...]] | None = None
 
 
 def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> Evolution:
@@ -53,25 +58,31 @@ def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_uni
 @lru_cache(maxsize=1024)
 def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> Evolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
-    held: dict[str, Field] = {}
-    columns: list[pl.Expr] = []
-    is_plain = True
-    for want in wanted:
-        have = by_id.get(want.id)
-        if have is None and want.name in names:  # the name of another, older column
-            columns.append(pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit)).alias(want.name))
-            is_plain = False
-            continue
-        have = have or want  # a column no file of this schema has: the scan fills it with nulls
-        held[have.name] = have
-        column = pl.col(have.name)
-        if not same(have.type, want.type):
-            column = evolved(column, have.type, want.type, casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone))
-            is_plain = False
-        columns.append(column.alias(want.name))
-        is_plain = is_plain and have.name == want.name
-    signature = tuple((f.name, _shape(f.type)) for f in held.values())
-    return Evolution(held=tuple(held.values()), columns=tuple(columns), signature=signature, is_plain=is_plain)
+    # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another, older column
+    pairs = tuple((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    held = {have.name: have for _, have in pairs if have is not None}
+    casts_some = any(have is not None and not same(have.type, want.type) for want, have in pairs)
+    make = partial(_columns, pairs, timestamp_unit, zone)
+    return Evolution(
+        held=tuple(held.values()),
+        columns=make(None),
+        signature=tuple((f.name, _shape(f.type)) for f in held.values()),
+        is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
+        telling=make if casts_some else None,
+    )
+
+
+def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, told: Told | None) -> tuple[pl.Expr, ...]:
+    """The wanted column of each pair, out of the one that the files have."""
+    made = []
+    for want, have in pairs:
+        if have is None:
+            column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
+        else:
+            target = casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
+            column = evolved(pl.col(have.name), have.type, want.type, target)
+        made.append(column.alias(want.name))
+    return tuple(made)
 
 
 def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Target) -> pl.Expr:

@@ -13,12 +13,13 @@ by path before the first row; what breaks deeper inside a Parquet file is raised
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.errors import Corrupt, LakekitError, Unsupported
+from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.files import positions
 from lakekit.files.evolve import Evolution, evolution
 from lakekit.files.presence import AT_ONCE, lost, present
@@ -111,7 +112,8 @@ def scan_files(
     `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result. `snapshot_id` is for errors.
 
     Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a shredded VARIANT, a forbidden type change) before anything runs;
-    running the frame may raise `ValueOutOfRange` and `Corrupt`. Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
+    running the frame may raise `ValueOutOfRange` and `Corrupt`, with the file's path. Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files`
+    leave such files out.
     """
     job = Job(
         handle=handle,
@@ -208,7 +210,8 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     if plain:
         return frame
     index = [pl.col(row)] if job.row_index is not None else []
-    columns = [*index, *evolved.columns[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system)]
+    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_traced, job, group))
+    columns = [*index, *values[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system)]
     if evolved.held:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
@@ -310,6 +313,26 @@ def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
 
 
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
+
+
+def _traced(job: Job, group: Group, wrong: ValueOutOfRange) -> ValueOutOfRange:
+    """The error of a cast with the path of a file that has it. Of several files each is read again, that column alone.
+
+    A file's own error is about its first such value: filters of the query may have left another. Then the first file that has any is told, and its value.
+    """
+    if len(group.files) == 1:
+        return ValueOutOfRange(f"{group.paths[0]}: {wrong.message}", column=wrong.column, path=group.paths[0])
+    names = [field.name for field in job.fields if field.name == wrong.column] or [field.name for field in job.fields]
+    found = []
+    for file, path in zip(group.files, group.paths, strict=True):
+        alone = _frame(replace(job, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
+        try:
+            alone.select(names).collect()
+        except ValueOutOfRange as again:
+            if again.message.endswith(wrong.message):
+                return again
+            found.append(again)
+    return found[0] if found else wrong
 
 
 @contextmanager

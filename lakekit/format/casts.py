@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.errors import Unsupported
+from lakekit.errors import Unsupported, ValueOutOfRange
 from lakekit.format import casts_from_text, decimals, texts
 from lakekit.format.dtypes import polars_type, unit_of
 from lakekit.format.java_text import float_text
@@ -32,11 +32,15 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The column a cast is for: its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ."""
+    """The column a cast is for: its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ.
+
+    `told` makes of an error the one that is raised: it knows where the values lie.
+    """
 
     column: str
     timestamp_unit: str | None = None
     zone: str = "UTC"
+    told: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
 
 
 def cast(column: pl.Expr, held: DataType, want: DataType, target: Target) -> pl.Expr:
@@ -50,13 +54,20 @@ def cast(column: pl.Expr, held: DataType, want: DataType, target: Target) -> pl.
                 feature="schema.type-change",
             )
         dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
-        found = column.map_batches(partial(_run, change, dtype), return_dtype=dtype, is_elementwise=True)
+        found = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
     return found
 
 
-def _run(change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, column: pl.Series) -> pl.Series:
+def _run(
+    change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, told: Callable[[ValueOutOfRange], ValueOutOfRange] | None, column: pl.Series
+) -> pl.Series:
     """The changed column, under its own name and of the type that was promised."""
-    made = change(column)
+    try:
+        made = change(column)
+    except ValueOutOfRange as wrong:
+        if told is None:
+            raise
+        raise told(wrong) from wrong
     return (made if made.dtype == dtype else made.cast(dtype)).alias(column.name)
 
 

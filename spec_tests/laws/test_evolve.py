@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
+import lakekit as lk
 from lakekit.errors import Unsupported
 from lakekit.files.evolve import evolution, same
 from lakekit.format.dtypes import polars_schema
@@ -174,3 +178,45 @@ def test_changed_map_keys_and_forbidden_casts_are_refused_by_name():
     with pytest.raises(Unsupported, match="was changed from DATE to INT") as refusal:
         evolution((Field("d", parse("INT"), id=0),), (Field("d", parse("DATE"), id=0),))
     assert refusal.value.feature == "schema.type-change"
+
+
+# ---- values that no cast can make ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changed_to_int(tables_path, tmp_path):
+    """A copy of a table whose STRING column became INT, as nobody should do; its rows as they were, with their files."""
+
+    def make(case, column):
+        shutil.copytree(tables_path / case, tmp_path / case)
+        before = lk.open(str(tmp_path / case)).scan(raw=True).collect()
+        schema = json.loads((tmp_path / case / "schema" / "schema-0").read_text())
+        for field in schema["fields"]:
+            field["type"] = "INT" if field["name"] == column else field["type"]
+        (tmp_path / case / "schema" / "schema-1").write_text(json.dumps(schema | {"id": 1}))
+        return lk.open(str(tmp_path / case)), before
+
+    return make
+
+
+TEXTS = [("append_plain", "name"), ("append_avro", "name"), ("append_orc", "name"), ("dedup_overlapping_runs", "v"), ("dedup_orc", "v"), ("dedup_avro", "v")]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(("case", "column"), TEXTS)
+def test_a_value_that_cannot_be_cast_is_told_with_its_file(changed_to_int, case, column, engine):
+    table, before = changed_to_int(case, column)
+    key = before.columns[0]
+    asked = [pl.lit(value=True), *(pl.col(key) == value for value in before[key].unique().drop_nulls())]
+    told = 0
+    for lazy in (table.scan(), table.scan(raw=True)):
+        for condition in asked:
+            try:
+                lazy.filter(condition).collect(engine=engine)
+            except lk.ValueOutOfRange as refusal:
+                assert refusal.column == column
+                assert str(refusal).startswith(f"{refusal.path}: column {column} became INT, but an old file holds the text ")
+                text = str(refusal).partition("the text '")[2].partition("'")[0]
+                assert text in before.filter(pl.col("_file") == refusal.path.rpartition("/")[2])[column]
+                told += 1
+    assert told > 2
