@@ -10,14 +10,18 @@ Every function takes facts or a few rows and a width in terminal columns, and gi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from lakekit.draw.key_axis import axis_of
 from lakekit.draw.words import cell, columns_wide, count, cut, is_number, pad, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+
+    from lakekit.draw.key_axis import Key, KeyAxis
 
 WIDTH = 100
 """Where nobody says how wide the terminal is."""
@@ -93,7 +97,7 @@ def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A data file as the levels show it: where its keys begin and end (any values that compare), how big it is."""
+    """A data file as the levels show it: where its keys begin and end (tuples of values, or a value; None where unknown), how big it is."""
 
     level: int
     low: Any
@@ -105,12 +109,14 @@ class Box:
 
 _INK = "█▓▒░"
 _LANES = 16
+_ROUNDED = 1e-9
+"""What places on the axis may be off by rounding."""
 
 
-def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH) -> str:
+def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key | None = None) -> str:
     """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
 
-    Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key.
+    Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
     """
     if not boxes:
         return printable(title) + "\n  no files"
@@ -119,43 +125,46 @@ def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH) -> str:
         by_level.setdefault(box.level, []).append(box)
     totals = {level: f"{size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
     right = max(len(total) for total in totals.values())
-    axis = max(20, width - right - 9)
-    place = _axis(boxes, axis)
+    wide = max(20, width - right - 9)
+    axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
     lines = [printable(title)]
     for depth, (level, found) in enumerate(sorted(by_level.items())):
-        lanes = [[box] for box in found] if level == 0 else [sorted(found, key=lambda box: place[_order(box.low)])]
+        places = [_places(box, axis, wide) for box in found]
+        lanes = [[place] for place in places] if level == 0 else [sorted(places)]
         ink = _INK[min(depth, len(_INK) - 1)]
         for number, lane in enumerate(lanes[:_LANES]):
             name, total = (f"L{level}", totals[level]) if number == 0 else ("", "")
-            lines.append(f" {name:<4} {_lane(lane, place, axis, ink)}  {total:>{right}}".rstrip())
+            lines.append(f" {name:<4} {_lane(lane, wide, ink)}  {total:>{right}}".rstrip())
         if len(lanes) > _LANES:
             lines.append(f"      … {count(len(lanes) - _LANES)} more")
-    low, high = min(boxes, key=lambda box: place[_order(box.low)]).low, max(boxes, key=lambda box: place[_order(box.high)]).high
-    first, last = (cut(", ".join(cell(value) for value in _order(key)), axis // 2 - 4) for key in (low, high))
-    middle = axis - columns_wide(first) - columns_wide(last)
-    lines.append(f"      {first}{pad('keys'.center(middle), middle)}{last}")
+    if axis.keys:
+        first, last = (cut(", ".join(cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
+        middle = wide - columns_wide(first) - columns_wide(last)
+        if probe is not None:
+            lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
+        lines.append(f"      {first}{pad('keys'.center(middle), middle)}{last}")
     return "\n".join(cut(line, width) for line in lines)
 
 
-def _order(key: Any) -> tuple[Any, ...]:
-    return tuple(key) if isinstance(key, (list, tuple)) else (key,)
+def _key(bound: Any) -> Key:
+    """A bound as a key; empty where it is unknown."""
+    return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
-def _axis(boxes: Sequence[Box], axis: int) -> dict[tuple[Any, ...], int]:
-    """The place of every bound on the axis: by value where the key is one number, else by rank."""
-    bounds = sorted({_order(key) for box in boxes for key in (box.low, box.high)})
-    low, high = bounds[0], bounds[-1]
-    if len(low) == 1 and is_number(low[0]) and is_number(high[0]) and high[0] > low[0]:
-        return {bound: round((axis - 1) * float((bound[0] - low[0]) / (high[0] - low[0]))) for bound in bounds}
-    return {bound: round((axis - 1) * rank / max(1, len(bounds) - 1)) for rank, bound in enumerate(bounds)}
+def _places(box: Box, axis: KeyAxis, wide: int) -> tuple[int, int]:
+    """The first and last column of a file, which of unknown keys takes all."""
+    low, high = _key(box.low), _key(box.high)
+    start = int(axis.start(low) * wide + _ROUNDED) if low else 0
+    end = ceil(axis.end(high) * wide - _ROUNDED) - 1 if high else wide - 1
+    return min(start, wide - 1), min(max(start, end), wide - 1)
 
 
-def _lane(boxes: Sequence[Box], place: dict[tuple[Any, ...], int], axis: int, ink: str) -> str:
+def _lane(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
     """One line of boxes; neighbours keep a gap where there is room for one."""
-    drawn = [" "] * axis
+    drawn = [" "] * wide
     taken = -1
-    for box in boxes:
-        start, end = place[_order(box.low)], place[_order(box.high)]
+    for low, end in places:
+        start = low
         if start <= taken + 1 <= end and taken >= 0:
             start = taken + 2 if taken + 2 <= end else taken + 1
         for at in range(max(start, 0), end + 1):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = count()
 _FAINT = 0.35
+_LIGHT = "66"
+"""The opacity of what is deleted, as CSS writes it behind a colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Spot:
 
     `left` and `width` are shares of the stage's width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" | "dim".
     With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the middle of its width, however wide the stage is.
+    `gone` is the share of the box that is drawn lighter, from its top: what is deleted in it.
     """
 
     key: str
@@ -48,6 +51,7 @@ class Spot:
     look: str = ""
     round: float = 3
     sign: str = ""
+    gone: float = 0.0
 
 
 class Stage(ipywidgets.Box):
@@ -112,6 +116,8 @@ def _place(spot: Spot) -> str:
         return _signed(spot)
     place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
     color = css(spot.color)
+    if spot.gone > 0 and color.startswith("#"):
+        color = f"linear-gradient({color}{_LIGHT} max(2px,{min(spot.gone, 1) * 100:.1f}%),{color} 0)"
     looks = {
         "": f"background:{color}",
         "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",

@@ -1,0 +1,450 @@
+"""The files of a bucket by level and key: facts → geometry → drawing, table.
+
+    dt=2024-03-31 · bucket 0 · 16 files · 405.6 MiB
+    L0        ██████████████████████                     1.4 MiB · 3 files      every file of level 0 has a lane, newest first: the height of the
+         ████████████████                                                       stack is how much a read must merge
+    L5   ▒▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒ ▒▒▒▒▒▒▒ ▒▒▒▒▒   385.2 MiB · 10 files    a deeper level is one sorted run: its files never overlap
+         1                      keys              99 871                        one axis for all (`draw.key_axis`)
+
+A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or delete. Files that the snapshot added
+are outlined, those it removed are ghosts in lanes of their own. Above `LIMIT` boxes neighbours merge, which the picture says. Pure: no table, no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any
+
+from lakekit.draw import color, html
+from lakekit.draw.key_axis import axis_of
+from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, Word
+from lakekit.draw.words import cell, columns_wide, count, cut, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakekit.draw.key_axis import Key, KeyAxis
+    from lakekit.draw.shapes import Shape
+
+LIMIT = 1500
+"""Boxes of a picture: what a browser still answers quickly (measured)."""
+LEFT, RIGHT = 0.05, 0.18
+"""Shares of the width beside the axis: names of levels, totals."""
+LANE, GAP, FLAT = 22.0, 3.0, 7.0
+"""Pixels: a lane, between lanes, the box of an empty file."""
+STACK = 900.0
+"""Pixels that level 0 takes at most before its lanes become flatter."""
+_THIN = 3.0
+_NARROW = 0.003
+_LINE = 16.0
+_GHOST = 0.6
+"""How high the lane of removed files is beside that of living ones."""
+
+
+# ---- facts ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelFile:
+    """A data file. `low` and `high` are its smallest and largest key, None where unknown: it may then hold any key.
+
+    `deleted_row_count` rows are hidden by its deletion vector, `delete_row_count` rows say that a key is deleted.
+    """
+
+    name: str
+    level: int
+    low: Key | None
+    high: Key | None
+    size_bytes: int
+    row_count: int
+    deleted_row_count: int = 0
+    delete_row_count: int = 0
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    schema_id: int = 0
+    source: str = ""
+    created: str = ""
+
+    @property
+    def gone(self) -> float:
+        """The share of rows that are deleted or delete."""
+        lost = self.deleted_row_count + self.delete_row_count
+        return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A bucket at one snapshot: its files, which of them the snapshot `added`, and the files it `removed`. Files of level 0 stand newest first."""
+
+    snapshot_id: int | None
+    files: tuple[LevelFile, ...]
+    added: frozenset[str] = frozenset()
+    removed: tuple[LevelFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of the picture: `lit` are the files that a read would open, None where nothing is asked; `probe` is the key a line stands at."""
+
+    lit: frozenset[str] | None = None
+    probe: Key | None = None
+    said: str = ""
+
+
+NOTHING = Asked()
+
+
+# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What is drawn for a file, or for neighbours that merged. `left` and `width` are shares of the whole width, `top` and `height` pixels."""
+
+    key: str
+    files: tuple[LevelFile, ...]
+    level: int
+    left: float
+    width: float
+    top: float
+    height: float
+    look: str = ""
+    gone: float = 0.0
+    hint: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file, or how many files there are."""
+        return self.files[0].name if len(self.files) == 1 else plural(len(self.files), "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Boxes, and lines and words whose x is a share of the width. `told` says the same in sentences."""
+
+    boxes: tuple[Box, ...]
+    marks: tuple[Shape, ...]
+    height: float
+    told: str
+    merged: str = ""
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """A picture in the making."""
+
+    axis: KeyAxis
+    asked: Asked
+    biggest: int
+    is_append: bool
+    boxes: list[Box] = field(default_factory=list)
+    marks: list[Shape] = field(default_factory=list)
+    top: float = 0.0
+
+    def word(self, x: float, text: str, **look: Any) -> None:
+        """Words in a line of their own, or beside what is on it."""
+        self.marks.append(Word(x=x, y=self.top + _LINE / 2, text=text, **look))
+
+
+def picture(
+    title: str, states: Sequence[State], *, key_names: Sequence[str] = (), is_append: bool = False, asked: Asked = NOTHING, limit: int = LIMIT
+) -> Picture:
+    """The states of a bucket above each other on one axis.
+
+    Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
+    """
+    every = [file for state in states for file in (*state.files, *state.removed)]
+    axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
+    sheet = _Sheet(axis=axis, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
+    sheet.word(0.0, printable(title), bold=True)
+    sheet.top += _LINE + 2
+    for line in filter(None, (asked.said, _merging(len(every), limit))):
+        sheet.word(0.0, printable(line))
+        sheet.top += _LINE
+    begin = sheet.top
+    rooms = _rooms(states, asked, axis, limit)
+    for at, state in enumerate(states):
+        if len(states) > 1:
+            sheet.word(0.0, f"snapshot {state.snapshot_id}", color="muted")
+            sheet.top += _LINE
+        _state(sheet, state, rooms[at], f"{at}/" if at else "")
+        sheet.top += GAP * 2
+    if every:
+        _axis(sheet, begin, key_names)
+    return Picture(
+        boxes=tuple(sheet.boxes),
+        marks=tuple(sheet.marks),
+        height=sheet.top + 2,
+        told=" ".join(filter(None, (f"{title}.", *(_told(state, many=len(states) > 1) for state in states), asked.said))),
+        merged=_merging(len(every), limit),
+    )
+
+
+def _merging(number: int, limit: int) -> str:
+    return f"{count(number)} files are more than can be drawn: neighbours share a box that says how many" if number > limit else ""
+
+
+def _told(state: State, *, many: bool) -> str:
+    levels = "; ".join(f"level {level} {_totals(tuple(found))}" for level, found in _levels(state.files))
+    at = f"Snapshot {state.snapshot_id}: " if many else ""
+    return f"{at}{levels or 'no files'}."
+
+
+def _levels(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
+    return [(level, list(found)) for level, found in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)]
+
+
+def _totals(files: Sequence[LevelFile]) -> str:
+    return f"{size(sum(file.size_bytes for file in files))} · {plural(len(files), 'file')}"
+
+
+# ---- neighbours ------------------------------------------------------------------------------------------------------------------------------
+
+
+Groups = list[tuple[LevelFile, ...]]
+
+
+def _rooms(states: Sequence[State], asked: Asked, axis: KeyAxis, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+    """What shares a box, for each state by level and whether it was removed: every file alone, or runs of neighbours where there are too many.
+
+    Files that differ from their neighbours (read, added) stay alone while they are few.
+    """
+    rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
+    for state in states:
+        room = {(level, False): _in_order(level, found, axis) for level, found in _levels(state.files)}
+        rooms.append(room | {(level, True): _in_order(level, found, axis) for level, found in _levels(state.removed)})
+    total = sum(len(found) for room in rooms for found in room.values())
+    if total <= limit:
+        return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
+    known = [asked.lit if asked.lit is not None else state.added for state in states]
+    special = sum(file.name in names for state, names in zip(states, known, strict=True) for file in state.files)
+    alone = special * 2 + sum(map(len, rooms)) < limit // 2
+    spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
+    share = math.ceil(total / max(1, spare))
+    return [
+        {place: _runs(found, share, known[at] if alone and not place[1] else frozenset()) for place, found in room.items()} for at, room in enumerate(rooms)
+    ]
+
+
+def _in_order(level: int, files: list[LevelFile], axis: KeyAxis) -> list[LevelFile]:
+    """Neighbours beside each other: by age in level 0, as they were given, by key elsewhere."""
+    return files if level == 0 else sorted(files, key=lambda file: (_place(file, axis), file.name))
+
+
+def _runs(files: list[LevelFile], share: int, special: frozenset[str]) -> Groups:
+    """Neighbours together, at most `share` of them; special ones alone."""
+    found: Groups = []
+    for is_special, run in groupby(files, lambda file: file.name in special):
+        many = list(run)
+        step = 1 if is_special else share
+        found += [tuple(many[at : at + step]) for at in range(0, len(many), step)]
+    return found
+
+
+def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
+    """Where a file begins and ends on the axis; one of unknown keys takes all of it."""
+    return 0.0 if file.low is None else axis.start(file.low), 1.0 if file.high is None else axis.end(file.high)
+
+
+# ---- lanes ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _state(sheet: _Sheet, state: State, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
+    """The levels of one state, from the top."""
+    if not room:
+        sheet.word(LEFT, "no files")
+        sheet.top += _LINE
+    totals = {level: _totals(found) for level, found in _levels(state.files)}
+    for level in sorted({level for level, _ in room}):
+        top = sheet.top
+        ghosts, living = room.get((level, True), []), room.get((level, False), [])
+        stacked = level == 0 and not sheet.is_append
+        lanes = [(True, lane) for lane in _lanes(sheet.axis, ghosts, stacked=stacked)] + [(False, lane) for lane in _lanes(sheet.axis, living, stacked=stacked)]
+        pitch = max(_THIN, min(LANE + GAP, STACK / len(lanes)))
+        for is_ghost, lane in lanes:
+            high = pitch * (_GHOST if is_ghost else 1.0) if pitch > FLAT * 2 else pitch
+            _lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
+            sheet.top += high
+        middle = (top + sheet.top) / 2 - 1
+        said = totals.get(level, "no files")
+        sheet.marks.append(Word(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
+        sheet.marks.append(Word(x=1 - RIGHT + 0.012, y=middle, text=said, color="muted"))
+        sheet.top += GAP + 2
+
+
+def _lanes(axis: KeyAxis, groups: Groups, *, stacked: bool) -> list[Groups]:
+    """Level 0 has a lane for every box; elsewhere one is enough, and files that overlap against the rule get more."""
+    if stacked:
+        return [[group] for group in groups]
+    lanes: list[Groups] = []
+    ends: list[float] = []
+    for group in sorted(groups, key=lambda group: min(_place(file, axis) for file in group)):
+        places = [_place(file, axis) for file in group]
+        low, high = min(low for low, _ in places), max(high for _, high in places)
+        at = next((at for at, end in enumerate(ends) if end <= low), None)
+        if at is None:
+            lanes.append([group])
+            ends.append(high)
+        else:
+            lanes[at].append(group)
+            ends[at] = high
+    return lanes
+
+
+def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: str) -> None:
+    """One line of boxes, from left to right; a box is wide enough to be seen where its neighbour leaves room."""
+    span = 1 - LEFT - RIGHT
+    places = [[_place(file, sheet.axis) for file in group] for group in lane]
+    lows = [min(low for low, _ in one) for one in places]
+    room = pitch - (GAP if pitch > FLAT else 1.0)
+    flat = min(FLAT, room / 2)
+    for at, group in enumerate(lane):
+        low, high = lows[at], max(high for _, high in places[at])
+        after = lows[at + 1] if at + 1 < len(lane) else 1.0
+        high = max(high, min(low + _NARROW, after))
+        low = min(low, max(high - _NARROW, max(end for _, end in places[at - 1]) if at else 0.0))
+        mean = sum(file.size_bytes for file in group) / len(group)
+        height = flat + (room - flat) * math.sqrt(max(mean, 0) / sheet.biggest) if sheet.biggest > 0 else flat
+        rows = sum(file.row_count for file in group)
+        sheet.boxes.append(
+            Box(
+                key=prefix + group[0].name,
+                files=group,
+                level=group[0].level,
+                left=LEFT + low * span,
+                width=(high - low) * span,
+                top=sheet.top + room - height,
+                height=height,
+                look=_look(sheet.asked, state, group, removed=prefix.endswith("removed/")),
+                gone=sum(file.gone * file.row_count for file in group) / rows if rows > 0 else 0.0,
+                hint=hint(group, sheet.asked, "" if prefix.endswith("removed/") else None, is_append=sheet.is_append),
+            )
+        )
+
+
+def _look(asked: Asked, state: State, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+    if removed:
+        return "removed"
+    if asked.lit is not None:
+        return "lit" if any(file.name in asked.lit for file in group) else "dim"
+    return "added" if any(file.name in state.added for file in group) else ""
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
+    """From which to which key a file reaches."""
+    if file.low is None or file.high is None:
+        return "keys unknown"
+    low, high = (", ".join(cell(part) for part in key) for key in (file.low, file.high))
+    return f"{'rows' if is_append else 'keys'} {low} .. {high}"
+
+
+def hint(files: Sequence[LevelFile], asked: Asked = NOTHING, removed: str | None = None, *, is_append: bool = False) -> str:
+    """What hovering over a box says."""
+    file = files[0]
+    level = "" if is_append else f"L{file.level}  "
+    last = "  removed" if removed is not None else ""
+    if len(files) > 1:
+        read = "" if asked.lit is None or removed is not None else f"  {count(sum(one.name in asked.lit for one in files))} to be read"
+        rows = sum(one.row_count for one in files)
+        return f"{plural(len(files), 'file')}  {level}{size(sum(one.size_bytes for one in files))}  {plural(rows, 'row')}{read}{last}"
+    read = "  to be read" if asked.lit is not None and removed is None and file.name in asked.lit else ""
+    lost = f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
+    lost += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
+    said = f"{file.name}  {level}{size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}{lost}{read}{last}"
+    return printable(said)
+
+
+def detail(file: LevelFile, *, is_append: bool = False) -> str:
+    """All facts of a file on one line."""
+    parts = [hint([file], is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
+    if file.source:
+        parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")
+    if file.created:
+        parts.append(f"written {file.created}")
+    return printable("  ".join(parts))
+
+
+def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
+    """The axis under everything, and the line of the probe through everything."""
+    span = 1 - LEFT - RIGHT
+    sheet.marks.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))
+    probe = sheet.asked.probe
+    if probe is not None and sheet.axis.keys:
+        x = LEFT + span * sheet.axis.middle(probe)
+        sheet.marks.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
+    sheet.top += 2
+    if sheet.axis.keys:
+        ends = [", ".join(cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
+        middle = "rows in the order of writing" if sheet.is_append else sheet.axis.how(key_names)
+        letters = max(8, (int(span * WIDTH / 7) - columns_wide(middle)) // 2 - 2)
+        sheet.word(LEFT, cut(ends[0], letters))
+        sheet.word(LEFT + span / 2, middle, anchor="middle", color="muted")
+        sheet.word(LEFT + span, cut(ends[1], letters), anchor="end")
+        sheet.top += _LINE
+
+
+# ---- doors ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def drawing(found: Picture, *, width: float = WIDTH) -> Drawing:
+    """The picture as shapes."""
+    shapes: list[Shape] = []
+    for box in found.boxes:
+        shapes += _shapes(box, width)
+    return Drawing(width=width, height=found.height, shapes=(*shapes, *(_scaled(mark, width) for mark in found.marks)), told=found.told)
+
+
+def _shapes(box: Box, width: float) -> list[Shape]:
+    whole = Rect(x=box.left * width, y=box.top, width=max(1.0, box.width * width - 1), height=box.height, color=color.level(box.level), round=2, hint=box.hint)
+    if box.look == "removed":
+        return [replace(whole, color="removed", outline=True)]
+    band = 0.0 if box.gone <= 0 else min(box.height, max(2.0, box.height * box.gone))
+    shapes: list[Shape] = [replace(whole, y=box.top + band, height=box.height - band, faint=box.look == "dim")]
+    if band:
+        shapes.append(replace(whole, height=band, faint=True))
+    if box.look in ("added", "lit"):
+        shapes.append(replace(whole, color="probe" if box.look == "lit" else "added", outline=True, hint="", key=""))
+    return shapes
+
+
+def _scaled(mark: Shape, width: float) -> Shape:
+    match mark:
+        case Stroke():
+            return replace(mark, x=mark.x * width, to_x=mark.to_x * width)
+        case Rect():
+            return replace(mark, x=mark.x * width, width=mark.width * width)
+    return replace(mark, x=mark.x * width)
+
+
+def as_html(title: str, states: Sequence[State], *, is_append: bool = False, asked: Asked = NOTHING) -> str:
+    """Levels and files as two tables: what is asked for comes first, and what is left out is said."""
+    sums: list[tuple[object, ...]] = []
+    rows: list[tuple[object, ...]] = []
+    for state in states:
+        sums += [
+            (state.snapshot_id, level, len(found), size(sum(f.size_bytes for f in found)), sum(f.row_count for f in found))
+            for level, found in _levels(state.files)
+        ]
+        names = asked.lit if asked.lit is not None else state.added
+        word = "to be read" if asked.lit is not None else "added"
+        marked = [(word, file) for file in state.files if file.name in names] + [("removed", file) for file in state.removed]
+        rows += [_row(state, file, mark) for mark, file in (*marked, *(("", file) for file in state.files if file.name not in names))]
+    files = html.table(("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=asked.said or "files")
+    return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
+
+
+def _row(state: State, file: LevelFile, mark: str) -> tuple[object, ...]:
+    keys = keys_of(file).removeprefix("keys ")
+    return (state.snapshot_id, file.level, file.name, size(file.size_bytes), file.row_count, file.deleted_row_count + file.delete_row_count, keys, mark)
+
+
+def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
+    """Files of an append table, with rows counted through in the order they were written for `low` and `high`."""
+    ordered = list(files)
+    ends = list(accumulate(file.row_count for file in ordered))
+    return tuple(replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),)) for file, end in zip(ordered, ends, strict=True))
