@@ -30,8 +30,11 @@ class Reading(Opened):
         one in local time. `raw=True` gives every stored version with `_SEQUENCE_NUMBER`, `_row_kind`, `_level` and `_file`, nothing merged, nothing hidden.
         `options` are `scan.*` options; those that mean changes (`incremental-between`, `scan.mode` latest-delta) give the rows that were added or updated
         to, as SQL does: `changes` shows their kinds and the deletes. Columns are fixed now; nothing is read before the frame runs. Raises
-        `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt` and
-        `SchemaChanged`.
+        `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt`,
+        `SchemaChanged` and `ValueOutOfRange`.
+
+        Sizes and footers are checked before a row is read; a damaged page inside a Parquet file that needs no merge raises Polars' own error while the frame
+        runs. A frame made before `os.fork` must not be collected in the child, where Polars hangs: start processes with spawn, and send it there.
         """
         handle = self._asked(at, options)
         if at is None and not raw and travel.means_changes(handle):

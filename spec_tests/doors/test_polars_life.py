@@ -346,3 +346,14 @@ def test_explain_without_native_scans_looks_only_at_the_ends_of_files():
     data = [length for path, length in asked if "/bucket-" in path]
     assert data
     assert all(length is not None and length <= 16 for length in data)
+
+
+@pytest.mark.parametrize(("case", "kind"), [(APPENDED, pl.exceptions.PolarsError), (KEYED, lk.Corrupt)])
+def test_a_damaged_page_is_polars_own_error_unless_it_is_merged(case, kind, tmp_path):
+    found = Growing(case, tmp_path)
+    for path in found.path.rglob("data-*"):
+        data = path.read_bytes()
+        path.write_bytes(data[:60] + bytes(160) + data[220:])
+    with pytest.raises(kind) as told:
+        found.open().scan().collect()
+    assert isinstance(told.value, lk.LakekitError) == (kind is lk.Corrupt)
