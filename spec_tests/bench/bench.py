@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import tempfile
 import time
@@ -92,10 +93,15 @@ class Bench:
     # ---- tables
 
     def make(self, name: str) -> None:
-        """The table, written by the rival, unless an earlier run left it. Raises `RuntimeError` where that fails."""
+        """The table, written by the rival, unless an earlier run left it; one that such a run left half made is thrown away.
+
+        Raises `RuntimeError` where that fails.
+        """
         table, mark = tables.ALL[name], self.warehouse / f"{name}.expected.parquet"
         if mark.exists():
             return
+        if (left := systems.table_path(str(self.warehouse), name)).exists():
+            shutil.rmtree(left)
         started = time.perf_counter()
         writer = Process("rival", str(self.warehouse))
         try:
@@ -109,7 +115,9 @@ class Bench:
         if table.after:
             self._remember_live(name)
         expected = pl.DataFrame() if name == "huge" else table.expected(self.rows)
-        expected.write_parquet(mark)
+        unfinished = mark.with_suffix(".unfinished")
+        expected.write_parquet(unfinished)
+        unfinished.rename(mark)  # the last step: with it the table counts as made
         self.say(f"{name}: {table.row_count(self.rows):,} rows in {table.commits} commits, {time.perf_counter() - started:.1f} s")
 
     @staticmethod
