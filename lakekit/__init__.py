@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lakekit.table import Table as Table
     from lakekit.table.opening import open as open
     from lakekit.table.schema import Schema as Schema
+    from lakekit.table.schema_difference import SchemaChange as SchemaChange, SchemaDifference as SchemaDifference
     from lakekit.types import DataType as DataType, Field as Field
 
 __version__ = "0.1.0"
@@ -81,6 +82,7 @@ _HOMES = {
     "lakekit.table": "Table",
     "lakekit.table.opening": "open",
     "lakekit.table.schema": "Schema",
+    "lakekit.table.schema_difference": "SchemaChange SchemaDifference",
     "lakekit.types": "DataType Field",
 }
 """Where each public name lives."""

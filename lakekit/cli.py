@@ -29,6 +29,7 @@ from lakekit.draw import text, words
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
 from lakekit.table.opening import open as open_table
+from lakekit.table.summary import health, totals
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
@@ -237,21 +238,6 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
             facts.append((f"level {level}", totals(part)))
         facts.append(("health", health(files)))
     return facts
-
-
-def totals(files: pl.DataFrame) -> str:
-    """How many files, how big, how many rows are stored in them."""
-    size_bytes, row_count = (int(files[name].sum()) for name in ("size_bytes", "row_count"))
-    return f"{words.plural(files.height, 'file')}, {words.size(size_bytes)}, {words.plural(row_count, 'stored row')}"
-
-
-def health(files: pl.DataFrame) -> str:
-    """How many sorted runs a read has to merge: level 0 counts by file, deeper levels once."""
-    if files.is_empty():
-        return "no files"
-    run = pl.when(pl.col("level") == 0).then(pl.col("file_name")).otherwise(pl.col("level").cast(pl.String))
-    many = max(files.group_by("partition", "bucket").agg(run.n_unique().alias("runs"))["runs"])
-    return f"{words.plural(many, 'sorted run')} in the fullest bucket: {'compaction would make reads faster' if many > 5 else 'reads have little to merge'}"
 
 
 def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: int | None = None) -> None:

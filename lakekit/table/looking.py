@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.draw import html, text
+from lakekit.errors import NotFound
 from lakekit.meta import schemas as schema_files
 from lakekit.read import travel
 from lakekit.system import contents, metadata, tables
 from lakekit.table.opened import Opened
-from lakekit.table.schema import Schema
+from lakekit.table.schema import Schema, columns_html
+from lakekit.table.schema_difference import SchemaDifference, difference
+from lakekit.table.summary import health, totals
 from lakekit.types import quote
 
 if TYPE_CHECKING:
@@ -70,6 +73,19 @@ class Looking(Opened):
         """Every schema, one row each."""
         return metadata.schemas(self.handle())
 
+    def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
+        """What changed between two schemas: columns added, dropped, renamed, widened or moved, options set and reset. Without `newer`, up to the newest.
+
+        Raises `NotFound` for a number that no schema has.
+        """
+        handle = self.handle()
+        there = schema_files.ids(handle)
+        wanted = (older, there[-1] if newer is None else newer)
+        if missing := [number for number in wanted if number not in there]:
+            msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, there[:12]))}{' …' if len(there) > 12 else ''}"
+            raise NotFound(msg, name=str(missing[0]))
+        return difference(self.name, schema_files.read(handle, wanted[0]), schema_files.read(handle, wanted[1]))
+
     def tags(self) -> pl.DataFrame:
         """Every tag, one row each."""
         return metadata.tags(self.handle())
@@ -88,7 +104,9 @@ class Looking(Opened):
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The live data files of a snapshot, all levels."""
-        return contents.files(*self._at(at))
+        found = contents.files(*self._at(at))
+        self._seen.files, self._seen.health = totals(found), health(found) if self._seen.handle and self._seen.handle.schema.primary_keys else None
+        return found
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The partitions of a snapshot: files, rows and bytes of each."""
@@ -121,27 +139,32 @@ class Looking(Opened):
         if seen is None:
             return [("location", self.location)]
         keys = seen.schema.primary_keys
-        found: list[tuple[str, Any]] = [
-            ("columns", ", ".join(f"{f.name} {f.type}" for f in seen.schema.fields)),
-            ("primary key", ", ".join(keys) if keys else "none: rows are only appended"),
-        ]
+        found: list[tuple[str, Any]] = [("primary key", ", ".join(keys) if keys else "none: rows are only appended")]
         if seen.schema.partition_keys:
             found.append(("partitioned by", ", ".join(seen.schema.partition_keys)))
         if keys:
             found.append(("merge engine", seen.all_options.get("merge-engine", "deduplicate")))
+        if seen.schema.comment:
+            found.append(("comment", seen.schema.comment))
         if self._seen.snapshot_id is not None:
             found.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
-        return [*found, ("location", self.location)]
+        told = [("files", self._seen.files), ("health", self._seen.health)]
+        return [*found, *((name, said) for name, said in told if said), ("location", self.location)]
 
     @property
     def _called(self) -> str:
         return self.name if self.branch_name is None else f"{self.name}$branch_{self.branch_name}"
 
     def __repr__(self) -> str:
-        return text.card(f"Table {self._called}", self._facts())
+        if self._seen.handle is None:
+            return text.card(f"Table {self._called}", self._facts())
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.handle.schema.fields)
+        few = [(name, said) for name, said in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
+        return text.card(f"Table {self._called}", [("columns", columns), *few])
 
     def _repr_html_(self) -> str:
-        return html.card(f"Table {self._called}", self._facts())
+        card = html.card(f"Table {self._called}", self._facts())
+        return card if self._seen.handle is None else card + columns_html(self._seen.handle.schema.fields, self._seen.handle.schema.primary_keys)
 
 
 def _statement(name: str, handle: Handle) -> str:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Seen:
-    """The handle a table was last opened with: what its card shows without looking again."""
+    """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again."""
 
     handle: Handle | None = None
     snapshot_id: int | None = None
+    files: str | None = None
+    health: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
+from lakekit.draw import html
 from lakekit.format.dtypes import polars_schema
 from lakekit.types import Field, to_arrow_field
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.model.schema import TableSchema
 
 
@@ -42,7 +44,12 @@ class Schema:
         return "\n".join([f"Schema {self.id}", *(f"  {field.name:<{width}}  {field.type}" for field in self.fields)])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{f.id}</td><td>{escape(f.name)}</td><td>{escape(str(f.type))}</td><td>{escape(f.comment or '')}</td></tr>" for f in self.fields
-        )
-        return f"<table><thead><tr><th>id</th><th>column</th><th>type</th><th>comment</th></tr></thead><tbody>{rows}</tbody></table>"
+        return columns_html(self.fields, title=f"Schema {self.id}")
+
+
+def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: str = "") -> str:
+    """Columns as a table; those of the primary key are marked, and what no column has is left out."""
+    rows = [(field.id, field.name, str(field.type), "key" if field.name in keys else None, field.default, field.comment) for field in fields]
+    heads = ("id", "column", "type", "key", "default", "comment")
+    shown = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
+    return html.table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows], title=title)

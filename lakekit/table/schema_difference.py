@@ -1,0 +1,179 @@
+"""What changed from one schema of a table to another: `t.schema_difference(0, 3)`.
+
+Columns are matched by their ids, as Paimon does, so that a renamed column is not one dropped and one added; fields of rows within columns too, by their path.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.draw import html, text
+from lakekit.draw.words import plural
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakekit.model.schema import TableSchema
+    from lakekit.types import DataType, Field
+
+_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Decimal digits that hold every integer of a type."""
+_EXACT = {"FLOAT": ("TINYINT", "SMALLINT"), "DOUBLE": ("TINYINT", "SMALLINT", "INT", "FLOAT")}
+"""Floating types, and the types whose values they hold without loss."""
+_HEAD = ("change", "what", "before", "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """One difference of `what`, a column's path ("a", "a.b"), an option's key or a part of the table: None before it was there, None after it went.
+
+    `change`: "added", "dropped", "renamed", "widened" (every old value still fits), "type" (some may not), "nullable", "not null", "default", "comment",
+    "moved", "option", "keys".
+    """
+
+    change: str
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDifference:
+    """The changes from schema `older_id` to schema `newer_id` of a table: columns in their order, then the table's keys, comment and options."""
+
+    table: str
+    older_id: int
+    newer_id: int
+    changes: tuple[SchemaChange, ...]
+
+    def of(self, change: str) -> tuple[str, ...]:
+        """What changed in that way: `of("added")` are the paths of new columns."""
+        return tuple(found.what for found in self.changes if found.change == change)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.table} from schema {self.older_id} to {self.newer_id}: {plural(len(self.changes), 'change')}"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
+        return [(found.change, found.what, found.before, found.after) for found in self.changes]
+
+    def __repr__(self) -> str:
+        return f"{self._title}\n{text.table(_HEAD, self._rows)}" if self.changes else self._title
+
+    def _repr_html_(self) -> str:
+        return html.table(_HEAD, self._rows, title=self._title)
+
+
+def difference(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
+    """What is different in the newer of two schemas of a table. Either may be the older one by number."""
+    changes = [*_fields("", older.fields, newer.fields)]
+    changes += [
+        SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
+        for what, before, after in (
+            ("primary key", older.primary_keys, newer.primary_keys),
+            ("partitioned by", older.partition_keys, newer.partition_keys),
+        )
+        if _now(before, older, newer) != after
+    ]
+    if older.comment != newer.comment:
+        changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
+    return SchemaDifference(table=table, older_id=older.id, newer_id=newer.id, changes=(*changes, *_options(older.options, newer.options)))
+
+
+def _now(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
+    """Key columns by the names that they have in the newer schema: renaming one is no change of the key."""
+    names = {field.id: field.name for field in newer.fields}
+    ids = {field.name: field.id for field in older.fields}
+    return tuple(names.get(ids.get(key, -1), key) for key in keys)
+
+
+def _options(older: Mapping[str, str], newer: Mapping[str, str]) -> Iterator[SchemaChange]:
+    for key in sorted({*older, *newer}):
+        before, after = older.get(key), newer.get(key)
+        if before != after:
+            yield SchemaChange(change="option", what=key, before=before, after=after)
+
+
+def _fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterator[SchemaChange]:
+    """The changes of columns, or of a row's fields below `path`: in the newer order, dropped ones last."""
+    known = {field.id: field for field in older}
+    kept = [field.id for field in newer if field.id in known]
+    order = [field.id for field in older if field.id in {*kept}]
+    for field in newer:
+        here, before = path + field.name, known.get(field.id)
+        if before is None:
+            yield SchemaChange(change="added", what=here, before=None, after=str(field.type))
+            continue
+        if before.name != field.name:
+            yield SchemaChange(change="renamed", what=here, before=path + before.name, after=here)
+        yield from _types(here, before.type, field.type)
+        if before.default != field.default:
+            yield SchemaChange(change="default", what=here, before=before.default, after=field.default)
+        if before.comment != field.comment:
+            yield SchemaChange(change="comment", what=here, before=before.comment, after=field.comment)
+    if moved := _moved(order, kept):
+        yield from (SchemaChange(change="moved", what=path + field.name, before=None, after=None) for field in newer if field.id in moved)
+    ids = {field.id for field in newer}
+    yield from (SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None) for field in older if field.id not in ids)
+
+
+def _moved(older: Sequence[int], newer: Sequence[int]) -> set[int]:
+    """Which of the same ids stand elsewhere among the others: the fewest that explain the new order, all but a longest run in the old one."""
+    place = {field_id: at for at, field_id in enumerate(older)}
+    ends: list[int] = []  # ends[n]: the smallest place in the old order at which a run of n + 1 ids ends
+    longest = []
+    for field_id in newer:
+        length = bisect_left(ends, place[field_id])
+        ends[length : length + 1] = [place[field_id]]
+        longest.append(length)
+    left, last, stay = len(ends) - 1, len(older), set()
+    for field_id, length in zip(reversed(newer), reversed(longest), strict=True):
+        if length == left and place[field_id] < last:
+            stay.add(field_id)
+            last, left = place[field_id], left - 1
+    return {*newer} - stay
+
+
+def _types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
+    """The changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
+    if before.nullable != after.nullable:
+        yield SchemaChange(change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after))
+    if before.root != after.root:
+        yield SchemaChange(change="widened" if _holds(after, before) else "type", what=path, before=str(before), after=str(after))
+    elif before.root == "ROW":
+        yield from _fields(f"{path}.", before.fields, after.fields)
+    elif before.is_nested:
+        for name in ("element", "key", "value"):
+            was, now = getattr(before, name), getattr(after, name)
+            if was is not None and now is not None:
+                yield from _types(f"{path}.{name}", was, now)
+    elif before.as_nullable() != after.as_nullable():
+        yield SchemaChange(change="widened" if _holds(after, before) else "type", what=path, before=str(before), after=str(after))
+
+
+def _holds(wide: DataType, narrow: DataType) -> bool:
+    """Whether every value of one plain type is a value of the other, without loss."""
+    if narrow.root in INTEGERS and wide.root in INTEGERS:
+        return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
+    if wide.root == "DECIMAL":
+        digits, scale = (_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+        if digits is None or narrow.root not in (*INTEGERS, "DECIMAL"):
+            return False
+        own = wide.scale or 0
+        return own >= scale and (wide.precision or 0) - own >= digits - scale
+    if narrow.root in _EXACT.get(wide.root, ()):
+        return True
+    for family in (STRINGS, BINARIES):
+        if narrow.root in family and wide.root in family:
+            return _room(wide) >= _room(narrow)
+    alike = narrow.root == wide.root and (narrow.root in TIMESTAMPS or narrow.root == "TIME")
+    return alike and (wide.precision or 0) >= (narrow.precision or 0)
+
+
+def _room(t: DataType) -> float:
+    """How long a string or how many bytes fit; no end where the type names none."""
+    return float("inf") if t.length is None else t.length
