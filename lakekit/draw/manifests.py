@@ -1,0 +1,398 @@
+"""What a snapshot is made of, as a tree of three levels: its lists, their manifests, the entries of the chosen one; and its index files.
+
+    base   manifest-list-a1   ├ ▆▆▆▆▆▆  manifest-31   412 entries   dt 2024-01-01 .. 2024-03-31   84.1 KiB
+                              └ ▆       manifest-40    18 entries   dt 2024-03-30 .. 2024-03-31    6.0 KiB   skipped: dt
+    delta  manifest-list-b7   └ ▆       manifest-44   +3 -12        dt 2024-03-31                  2.2 KiB
+    index  index-manifest-2   └         index-7       4 deletion vectors, 1 203 rows
+
+A bar is as long as the square root of a manifest's entries, those that remove files in a colour of their own. With a filter each manifest says whether a scan
+opens it, and each entry what becomes of its file. Long lists show their first rows, and the rest in words. Pure: no table, no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakekit.draw import html, text as texts
+from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
+from lakekit.draw.words import count, cut, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FIRST = 24
+"""Rows of a list that are shown at first."""
+MOST = 1500
+"""Rows of a list that are shown at most."""
+MORE = "more of "
+"""What the key of a row begins with that stands for those left out."""
+ROW = 18.0
+"""How high a row is, in pixels."""
+_BAR, _NAME, _MANY, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
+"""Where the columns stand: shares of the width."""
+_UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+# ---- facts ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFact:
+    """A manifest in a list. `partitions` bounds its partitions in words; `skipped` names the columns whose bounds let a scan leave it closed."""
+
+    name: str
+    size_bytes: int
+    added: int
+    removed: int
+    schema_id: int = 0
+    partitions: str = ""
+    buckets: tuple[int, int] | None = None
+    levels: tuple[int, int] | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListFact:
+    """A manifest list: `which` is "base", "delta" or "changelog"; `gone` says why it cannot be read."""
+
+    which: str
+    name: str
+    manifests: tuple[ManifestFact, ...]
+    gone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFact:
+    """An index file. `row_count` is the number of hashes or of vectors; `vectors` are data files and how many rows each loses (None: not said)."""
+
+    name: str
+    type: str
+    partition: str
+    bucket: int
+    size_bytes: int
+    row_count: int
+    vectors: tuple[tuple[str, int | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What a snapshot is made of; `snapshot_id` 0: the table has none. `filter` is the filter in force, as it was said."""
+
+    table: str
+    snapshot_id: int
+    lists: tuple[ListFact, ...]
+    kind: str = ""
+    index_manifest: str = ""
+    indexes: tuple[IndexFact, ...] = ()
+    index_gone: str = ""
+    filter: str = ""
+
+    def manifest(self, name: str) -> ManifestFact | None:
+        """The manifest of that name."""
+        return next((m for listed in self.lists for m in listed.manifests if m.name == name), None)
+
+    def index(self, name: str) -> IndexFact | None:
+        """The index file of that name."""
+        return next((one for one in self.indexes if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFact:
+    """An entry of a manifest; `low` and `high` are the smallest and largest key in words, `fate` what a read under the filter does with its file."""
+
+    kind: str
+    partition: str
+    bucket: int
+    level: int
+    name: str
+    size_bytes: int
+    row_count: int
+    low: str = ""
+    high: str = ""
+    fate: str = ""
+
+
+def short(name: str) -> str:
+    """A file's name with its long number cut: `manifest-34cab9d6…-0`."""
+    return _UUID.sub(r"\1…", printable(name))
+
+
+def title(tree: Tree) -> str:
+    """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
+    if not tree.snapshot_id:
+        return f"{printable(tree.table)} · no snapshot: nothing was written yet"
+    found = [m for listed in tree.lists for m in listed.manifests]
+    sums = [
+        plural(len(found), "manifest"),
+        plural(sum(m.added + m.removed for m in found), "entry", "entries"),
+        size(sum(m.size_bytes for m in found)),
+    ]
+    return " · ".join([f"{printable(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
+
+
+def told(tree: Tree) -> str:
+    """What the filter does to the manifests, in a sentence; "" without one."""
+    if not tree.filter:
+        return ""
+    read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
+    opened = sum(not m.skipped for m in read)
+    return f"filter {printable(tree.filter)}: {count(opened)} of {plural(len(read), 'manifest')} opened"
+
+
+def many(fact: ManifestFact) -> str:
+    """`412 entries` where all add files, else `+3 -12`."""
+    return f"+{count(fact.added)} -{count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
+
+
+def holds(fact: IndexFact) -> str:
+    """`4 deletion vectors, 1 203 rows`, or how many hashes."""
+    if fact.type != "DELETION_VECTORS":
+        return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{printable(fact.type)}, {plural(fact.row_count, 'row')}"
+    known = [rows for _, rows in fact.vectors if rows is not None]
+    rows = "rows not counted" if len(known) < len(fact.vectors) else plural(sum(known), "row")
+    return f"{plural(len(fact.vectors), 'deletion vector')}, {rows}"
+
+
+def where(fact: ManifestFact) -> str:
+    """Partitions, buckets and levels that a manifest covers, as far as it says."""
+    parts = [fact.partitions] if fact.partitions else []
+    for name, ends in (("bucket", fact.buckets), ("L", fact.levels)):
+        if ends is not None:
+            gap = "" if name == "L" else " "
+            parts.append(f"{name}{gap}{ends[0]}" if ends[0] == ends[1] else f"{name}{gap}{ends[0]}..{ends[1]}")
+    return ", ".join(parts)
+
+
+def state(tree: Tree, listed: ListFact, fact: ManifestFact) -> str:
+    """Whether a scan under the filter opens a manifest; "" without a filter."""
+    if not tree.filter:
+        return ""
+    if listed.which == "changelog":
+        return "for changes only"
+    return f"skipped: {fact.skipped}" if fact.skipped else "opened"
+
+
+def hint(fact: ManifestFact) -> str:
+    """A manifest in one line."""
+    skipped = f"skipped: {fact.skipped}" if fact.skipped else ""
+    parts = [printable(fact.name), many(fact), where(fact), size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
+    return " · ".join(part for part in parts if part)
+
+
+# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of the tree. `key` is what choosing it means, "" for nothing; `cells` are words and the share of the width where they begin (or end, negative).
+
+    `added` and `removed` are shares of the longest bar. `depth` 0 is a list, 1 what is in it.
+    """
+
+    key: str
+    depth: int
+    cells: tuple[tuple[float, str], ...]
+    top: float
+    added: float = 0.0
+    removed: float = 0.0
+    hint: str = ""
+    dim: bool = False
+    last: bool = False
+    index: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The rows of a tree from above to below, and how high they are together."""
+
+    rows: tuple[Row, ...]
+    height: float
+
+
+def place(tree: Tree, *, shown: Mapping[str, int] | None = None, selected: str = "") -> Placed:
+    """The lines of a tree. `shown` says of a list ("base", …, "index") how many of its rows are; what is selected is shown in any case."""
+    longest = max((m.added + m.removed for listed in tree.lists for m in listed.manifests), default=0)
+    rows: list[Row] = []
+    for listed in tree.lists:
+        sums = sum(m.added + m.removed for m in listed.manifests)
+        head = listed.gone or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
+        rows.append(_head(listed.which, listed.name, head))
+        kept = _first([m.name for m in listed.manifests], listed.which, shown, selected)
+        rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in kept]
+        if (left := len(listed.manifests) - len(kept)) > 0:
+            hidden = set(range(len(listed.manifests))) - set(kept)
+            others = sum(listed.manifests[at].added + listed.manifests[at].removed for at in hidden)
+            rows.append(_more(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}"))
+    if tree.index_manifest:
+        rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
+        kept = _first([one.name for one in tree.indexes], "index", shown, selected)
+        rows += [_index(tree.indexes[at]) for at in kept]
+        if (left := len(tree.indexes) - len(kept)) > 0:
+            rows.append(_more("index", f"… {plural(left, 'more index file')}"))
+    ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
+    placed = tuple(replace(row, top=at * ROW, last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True)))
+    return Placed(rows=placed, height=len(rows) * ROW)
+
+
+def _first(names: Sequence[str], which: str, shown: Mapping[str, int] | None, selected: str) -> list[int]:
+    """The places of the rows that are shown: the first, and the selected one."""
+    limit = min(MOST, (shown or {}).get(which, FIRST))
+    if limit + 1 >= len(names):
+        return list(range(len(names)))
+    kept = list(range(limit))
+    return kept + [at for at in range(limit, len(names)) if names[at] == selected]
+
+
+def _head(which: str, name: str, said: str) -> Row:
+    return Row(key="", depth=0, cells=((0.0, which), (0.09, short(name)), (_WHERE, said)), top=0)
+
+
+def _more(which: str, said: str) -> Row:
+    return Row(key=MORE + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
+
+
+def _manifest(tree: Tree, listed: ListFact, fact: ManifestFact, longest: int) -> Row:
+    total = fact.added + fact.removed
+    bar = (total / longest) ** 0.5 if longest else 0.0
+    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, cut(many(fact), 15)), (_WHERE, cut(where(fact), 38)))
+    return Row(
+        key=fact.name,
+        depth=1,
+        cells=(*cells, (-_SIZE, size(fact.size_bytes)), (_STATE, cut(state(tree, listed, fact), 21))),
+        top=0,
+        added=bar * fact.added / total if total else 0.0,
+        removed=bar * fact.removed / total if total else 0.0,
+        hint=hint(fact),
+        dim=bool(fact.skipped),
+    )
+
+
+def _index(fact: IndexFact) -> Row:
+    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, cut(holds(fact), 36)), (0.62, cut(_place_of(fact), 14)), (-_SIZE, size(fact.size_bytes)))
+    said = " · ".join((printable(fact.name), holds(fact), _place_of(fact), size(fact.size_bytes)))
+    return Row(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
+
+
+def _place_of(fact: IndexFact) -> str:
+    return ", ".join(filter(None, (printable(fact.partition), f"bucket {fact.bucket}")))
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def shapes(placed: Placed) -> tuple[Shape, ...]:
+    """Words, tree lines and bars; x and widths are shares of the width."""
+    found: list[Shape] = []
+    stem = 0.015
+    for at, row in enumerate(placed.rows):
+        middle = row.top + ROW / 2
+        if row.depth:
+            before = placed.rows[at - 1]
+            found.append(Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle))
+            found.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
+        room = _NAME - _BAR - 0.012
+        for start, length, color in ((0.0, row.added, "added"), (row.added, row.removed, "removed")):
+            if length > 0:
+                bar = Rect(x=_BAR + start * room, y=middle - 5, width=max(0.003, length * room), height=10, color=color, faint=row.dim)
+                found.append(replace(bar, key=row.key, hint=row.hint))
+        if row.index:
+            found.append(Sign(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
+        for x, said in row.cells:
+            if said:
+                found.append(Word(x=abs(x), y=middle, text=said, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
+    return tuple(found)
+
+
+def drawing(tree: Tree, placed: Placed, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
+    """The picture: title, what the filter does, the tree with the chosen row in a frame."""
+    said = [title(tree), *filter(None, (told(tree), note))]
+    head: list[Shape] = [Word(x=0, y=9 + 16 * at, text=cut(line, 130), bold=at == 0) for at, line in enumerate(said)]
+    top = 18.0 * len(said) + 4
+    body: list[Shape] = []
+    for shape in shapes(placed):
+        match shape:
+            case Stroke():
+                body.append(replace(shape, x=shape.x * width, to_x=shape.to_x * width, y=shape.y + top, to_y=shape.to_y + top))
+            case Rect():
+                body.append(replace(shape, x=shape.x * width, width=shape.width * width, y=shape.y + top))
+            case _:
+                body.append(replace(shape, x=shape.x * width, y=shape.y + top))
+    frames = [row for row in placed.rows if row.key and row.key == selected]
+    body += [Rect(x=_BAR * width - 4, y=top + row.top, width=(1 - _BAR) * width + 2, height=ROW, color="text", outline=True, round=3) for row in frames]
+    return Drawing(width=width, height=top + placed.height + 4, shapes=(*head, *body), told=". ".join(said) + ".")
+
+
+# ---- tables and text ------------------------------------------------------------------------------------------------------------------------
+
+ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys", "under the filter")
+
+
+def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Names and rows of the entries of a manifest."""
+    rows = [
+        (one.kind, one.partition or None, one.bucket, f"L{one.level}", one.name, size(one.size_bytes), one.row_count, _keys(one), one.fate) for one in entries
+    ]
+    return (ENTRY, list(rows)) if filtered else (ENTRY[:-1], [row[:-1] for row in rows])
+
+
+def _keys(one: EntryFact) -> str | None:
+    if not one.low and not one.high:
+        return None
+    low, high = cut(printable(one.low), 40), cut(printable(one.high), 40)
+    return low if low == high else f"{low} .. {high}"
+
+
+def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
+    """`entries of manifest-44: 3 add files, 12 remove files`."""
+    said = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
+    return f"entries of {short(name)}: {said}"
+
+
+def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50) -> str:
+    """The entries of the chosen manifest as a table, at most `limit`, and how many more there are."""
+    names, rows = entry_rows(entries[:limit], filtered=filtered)
+    left = total - len(rows)
+    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (f"<p>… {count(left)} more</p>" if left > 0 else "")
+
+
+def index_html(fact: IndexFact, *, limit: int = 50) -> str:
+    """What an index file holds: the vectors of data files, or its facts."""
+    if not fact.vectors:
+        return html.card(short(fact.name), [("type", fact.type), ("holds", holds(fact)), ("size", size(fact.size_bytes))])
+    return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{short(fact.name)}: {holds(fact)}", limit=limit)
+
+
+def tree_rows(tree: Tree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Names and rows of all manifests and index files: the tree as a table."""
+    rows: list[tuple[object, ...]] = [
+        (listed.which, m.name, many(m), where(m) or None, size(m.size_bytes), state(tree, listed, m)) for listed in tree.lists for m in listed.manifests
+    ]
+    rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
+    rows += [("index", one.name, holds(one), _place_of(one), size(one.size_bytes), "") for one in tree.indexes]
+    names = ("list", "manifest", "entries", "covers", "size", "under the filter")
+    return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
+
+
+def tree_html(tree: Tree, *, limit: int = html.LIMIT) -> str:
+    """The tree as a table without style blocks."""
+    names, rows = tree_rows(tree)
+    note = f"<p>{html.escape(told(tree))}</p>" if tree.filter else ""
+    return html.table(names, rows, title=title(tree), limit=limit) + note
+
+
+def text(tree: Tree, *, width: int = texts.WIDTH, first: int = 8) -> str:
+    """The tree in characters; of long lists the first rows, and the rest in words."""
+    lines = [title(tree), *filter(None, (told(tree),))]
+    rows = place(tree, shown=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
+    names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE)), default=0)
+    for row in rows:
+        said = [cell for _, cell in row.cells]
+        if not row.depth:
+            lines.append(f" {said[0]:<9} {said[1]} · {said[2]}")
+        elif row.key.startswith(MORE):
+            lines.append(f"   └─ {said[0]}")
+        else:
+            lines.append(f"   {'└' if row.last else '├'}─ {said[0]:<{names}}  {said[1]:<15}  {'  '.join(filter(None, said[2:]))}".rstrip())
+    return "\n".join(cut(line, width) for line in lines)

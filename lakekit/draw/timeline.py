@@ -1,0 +1,423 @@
+"""The snapshots of a table on a line: one mark a snapshot, its sign by kind, tags and schema changes above it, stored rows as steps below.
+
+    v1               schema 1
+    ●─────●─────◆─────●─────■        circle APPEND · diamond COMPACT · square OVERWRITE · triangle ANALYZE
+    1     2     3     4     5        faint: expired, but a tag or its changelog is kept
+    ▂▂▂▂▂▂▄▄▄▄▄▄▃▃▃▃▃▃▆▆▆▆▆▆▁▁▁▁▁
+
+Marks stand evenly, in lines, or by time; neighbours that have no room of their own become one mark, which is said in words. Places are shares of the width
+(0 to 1) and pixels of the height, so that buttons and pictures come from the same geometry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
+from lakekit.draw.words import count, cut, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MOST = 1500
+"""As many marks are drawn at most."""
+SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
+_PER_LINE, _LANES = 60, 8
+_PITCH = 1 / 12
+"""Marks that stand evenly are not further apart than this share of the width."""
+_SIZE, _STEPS, _LABEL, _LETTER = 12.0, 22.0, 14.0, 6.6
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# ---- facts ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A snapshot as the timeline shows it; counts are stored rows. `life`: "" while it is there, "tag" or "changelog" where only that of it is kept."""
+
+    id: int
+    kind: str
+    time_ms: int
+    schema_id: int
+    row_count: int | None = None
+    delta_row_count: int | None = None
+    changelog_row_count: int | None = None
+    watermark: int | None = None
+    user: str = ""
+    tags: tuple[str, ...] = ()
+    life: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The marks of a table in the order of their ids; `newest_schema_id` may be newer than any snapshot."""
+
+    table: str
+    marks: tuple[Mark, ...]
+    newest_schema_id: int = 0
+
+    def find(self, snapshot_id: int) -> Mark | None:
+        """The mark of that snapshot."""
+        return next((mark for mark in self.marks if mark.id == snapshot_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCounts:
+    """How many data files a snapshot has, and how many its commit added and removed."""
+
+    live: int
+    added: int
+    removed: int
+
+    def __str__(self) -> str:
+        changes = " ".join([f"+{count(self.added)}"] * (self.added > 0) + [f"-{count(self.removed)}"] * (self.removed > 0))
+        return count(self.live) + (f" ({changes})" if changes else "")
+
+
+def moment(time_ms: int | None) -> str:
+    """A time in words, to the second, UTC; a number that is no time as it is, a dash for none."""
+    if time_ms is None:
+        return "–"
+    try:
+        return (_EPOCH + timedelta(milliseconds=time_ms)).strftime("%Y-%m-%d %H:%M:%SZ")
+    except OverflowError:
+        return count(time_ms)
+
+
+def title(history: History) -> str:
+    """`orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
+    marks = history.marks
+    if not marks:
+        return f"{printable(history.table)} · no snapshot: nothing was written yet"
+    first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
+    day, _, hour = last.partition(" ")
+    span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
+    there = sum(not mark.life for mark in marks)
+    kept = f" and {count(len(marks) - there)} expired" if there < len(marks) else ""
+    return f"{printable(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
+
+
+def notes(history: History, *, shown: int = 8) -> list[str]:
+    """Tags, schema changes and what is kept of expired snapshots, in words."""
+    found = []
+    named = [f"{printable(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
+    if named:
+        found.append(f"tags: {_first(named, shown)}")
+    changed = [f"schema {mark.schema_id} from snapshot {mark.id}" for mark in schema_changes(history)]
+    if history.marks and history.newest_schema_id > max(mark.schema_id for mark in history.marks):
+        changed.append(f"schema {history.newest_schema_id} waits for its first snapshot")
+    if changed:
+        found.append(_first(changed, shown))
+    tagged, logged = (sum(mark.life == life for mark in history.marks) for life in ("tag", "changelog"))
+    if tagged:
+        found.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
+    if logged:
+        found.append(f"{plural(logged, 'expired snapshot')} of which the changelog is kept")
+    return found
+
+
+def schema_changes(history: History) -> list[Mark]:
+    """The marks whose schema is another than that of the mark before."""
+    return [mark for before, mark in zip(history.marks, history.marks[1:], strict=False) if mark.schema_id != before.schema_id]
+
+
+def hint(mark: Mark) -> str:
+    """A snapshot in one line."""
+    parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
+    if mark.row_count is not None:
+        parts.append(f"{plural(mark.row_count, 'row')}" + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})"))
+    parts += [f"schema {mark.schema_id}", *(f"tag {printable(name)}" for name in mark.tags[:4])]
+    if mark.life:
+        parts.append("expired: a tag keeps it" if mark.life == "tag" else "expired: its changelog is kept")
+    return " · ".join(parts)
+
+
+DETAIL = ("id", "kind", "when", "rows", "delta", "changelog", "files", "schema", "watermark", "user", "tags")
+
+
+def detail(mark: Mark, files: FileCounts | str | None = None) -> tuple[object, ...]:
+    """The row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
+    return (
+        mark.id,
+        mark.kind + (f" (expired, {mark.life} kept)" if mark.life else ""),
+        moment(mark.time_ms),
+        _counted(mark.row_count),
+        None if mark.delta_row_count is None else f"{mark.delta_row_count:+,}".replace(",", " "),
+        _counted(mark.changelog_row_count),
+        None if files is None else str(files),
+        mark.schema_id,
+        moment(mark.watermark) if mark.watermark is not None else None,
+        mark.user,
+        ", ".join(mark.tags) or None,
+    )
+
+
+def _counted(number: int | None) -> str | None:
+    return None if number is None else count(number)
+
+
+def _first(said: Sequence[str], shown: int) -> str:
+    return ", ".join([*said[:shown], *([f"… {count(len(said) - shown)} more"] if len(said) > shown else [])])
+
+
+# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One drawn mark, of one snapshot or of neighbours: `members` are indices of `History.marks`; (x, y) its middle; `line` the line it stands on."""
+
+    members: tuple[int, ...]
+    x: float
+    y: float
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The groups, the lines they stand on (each its middle and the floor of its steps), the whole height, and what was merged, in words."""
+
+    groups: tuple[Group, ...]
+    lines: tuple[tuple[float, float], ...]
+    height: float
+    said: str
+    by_time: bool = False
+
+    def group_of(self, at: int) -> Group | None:
+        """The group of a mark, by its index."""
+        return next((group for group in self.groups if at in group.members), None)
+
+
+def place(history: History, *, by_time: bool = False) -> Placed:
+    """Where each mark stands: evenly in lines of sixty, or by its time with marks of the same moment above each other."""
+    return _by_time(history.marks) if by_time and len(history.marks) > 1 else _evenly(len(history.marks))
+
+
+def _evenly(many: int) -> Placed:
+    each = max(1, -(-many // MOST))
+    members = [tuple(range(start, min(start + each, many))) for start in range(0, many, each)]
+    lines = max(1, -(-len(members) // _PER_LINE))
+    per_line = max(1, -(-len(members) // lines))
+    pitch = min(1 / per_line, _PITCH)
+    tall = _LABEL + _SIZE + _LABEL + _STEPS + 8
+    groups = tuple(
+        Group(members=found, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
+        for at, found in enumerate(members)
+    )
+    places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
+    return Placed(groups=groups, lines=places, height=lines * tall, said=_said(many, len(groups), "neighbours stand together"))
+
+
+def _by_time(marks: Sequence[Mark]) -> Placed:
+    order = sorted(range(len(marks)), key=lambda at: (marks[at].time_ms, marks[at].id))
+    low, high = marks[order[0]].time_ms, marks[order[-1]].time_ms
+    half = (_SIZE / 2 + 1) / WIDTH
+    scale = (1 - 2 * half) / ((high - low) or 1)
+    free = [-1.0] * _LANES
+    found: list[tuple[list[int], float, int]] = []
+    for at in order:
+        x = half + (marks[at].time_ms - low) * scale
+        lane = next((lane for lane, end in enumerate(free) if end <= x - half), None)
+        if lane is None:
+            found[-1][0].append(at)
+        else:
+            free[lane] = x + half
+            found.append(([at], x, lane))
+    lanes = max(lane for *_, lane in found) + 1
+    floor = _LABEL + lanes * (_SIZE + 2)
+    groups = tuple(Group(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in found)
+    height = floor + _LABEL + _STEPS + 8
+    said = _said(len(marks), len(groups), "those of the same moment stand together")
+    return Placed(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=said, by_time=True)
+
+
+def _said(marks: int, groups: int, how: str) -> str:
+    return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}"
+
+
+def kind_of(history: History, group: Group) -> str:
+    """The kind a group is drawn as: that of most of its snapshots, the newest deciding between equals."""
+    kinds = [history.marks[at].kind for at in group.members]
+    return max(reversed(kinds), key=kinds.count)
+
+
+def group_hint(history: History, group: Group) -> str:
+    """A drawn mark in one line: its snapshot, or how many of which kind."""
+    found = [history.marks[at] for at in group.members]
+    if len(found) == 1:
+        return hint(found[0])
+    kinds = {kind: sum(mark.kind == kind for mark in found) for kind in SIGNS}
+    said = ", ".join(f"{count(many)} {kind}" for kind, many in kinds.items() if many)
+    low, high = min(mark.id for mark in found), max(mark.id for mark in found)
+    return f"{plural(len(found), 'snapshot')}, {low} to {high}: {said} · {moment(found[0].time_ms)} .. {moment(found[-1].time_ms)}"
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def behind(history: History, placed: Placed) -> tuple[Shape, ...]:
+    """Everything but the marks: lines, steps of rows, ids, tags and schema changes; x and widths are shares."""
+    shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
+    shapes += _steps(history, placed)
+    shapes += _labels(history, placed)
+    return tuple(shapes)
+
+
+def signs(history: History, placed: Placed) -> tuple[Sign, ...]:
+    """The marks themselves, group by group."""
+    return tuple(
+        Sign(
+            x=group.x,
+            y=group.y,
+            size=_SIZE,
+            color=kind,
+            sign=SIGNS[kind],
+            faint=all(history.marks[at].life for at in group.members),
+            hint=group_hint(history, group),
+            key=str(history.marks[group.members[-1]].id),
+        )
+        for group in placed.groups
+        for kind in (kind_of(history, group),)
+    )
+
+
+def drawing(history: History, placed: Placed, *, selected: int = 0, width: float = WIDTH) -> Drawing:
+    """The picture: title and legend, the marks, the chosen one in a frame."""
+    said = [title(history), *notes(history), *filter(None, (placed.said,))]
+    head: list[Shape] = [Word(x=0, y=8, text=cut(said[0], 90), bold=True)]
+    head += legend(history, y=24, width=width)
+    head += [Word(x=0, y=40 + 15 * at, text=cut(note, 130), color="muted") for at, note in enumerate(said[1:])]
+    top = 40.0 + 15 * (len(said) - 1)
+    body: list[Shape] = []
+    if history.marks:
+        body += [_stretched(shape, width, top) for shape in (*behind(history, placed), *signs(history, placed))]
+        chosen = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
+        if chosen is not None and (group := placed.group_of(chosen)) is not None:
+            side = _SIZE + 8
+            body.append(Rect(x=group.x * width - side / 2, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3))
+    told = ". ".join(said) + "."
+    return Drawing(width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=told)
+
+
+def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
+    """The signs that occur, with how many snapshots have each; x in pixels of `width`."""
+    shapes: list[Shape] = []
+    x = 6.0
+    for kind, sign in SIGNS.items():
+        many = sum(mark.kind == kind for mark in history.marks)
+        if many:
+            text = f"{kind} {count(many)}"
+            shapes += [Sign(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign), Word(x=x + 10, y=y, text=text, color="muted")]
+            x += 10 + _LETTER * (len(text) + 3)
+    rows = [mark.row_count for mark in history.marks if mark.row_count is not None]
+    if rows:
+        shapes.append(Word(x=width, y=y, text=f"stored rows, {count(max(rows))} at most", color="muted", anchor="end"))
+    return shapes
+
+
+def in_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape]:
+    """Shapes whose x are pixels of `width`, with shares of it instead."""
+    return [_stretched(shape, 1 / width, 0) for shape in shapes]
+
+
+def moved(shapes: Iterable[Shape], down: float) -> list[Shape]:
+    """The same shapes, lower by so many pixels."""
+    return [_stretched(shape, 1, down) for shape in shapes]
+
+
+def _stretched(shape: Shape, width: float, down: float) -> Shape:
+    match shape:
+        case Stroke():
+            return replace(shape, x=shape.x * width, to_x=shape.to_x * width, y=shape.y + down, to_y=shape.to_y + down)
+        case Rect():
+            return replace(shape, x=shape.x * width, width=shape.width * width, y=shape.y + down)
+    return replace(shape, x=shape.x * width, y=shape.y + down)
+
+
+def _steps(history: History, placed: Placed) -> list[Shape]:
+    """Stored rows from each mark to the next, as high as their share of the most rows."""
+    most = max((mark.row_count or 0 for mark in history.marks), default=0)
+    if most <= 0:
+        return []
+    shapes: list[Shape] = []
+    for line, (_, floor) in enumerate(placed.lines):
+        groups = [group for group in placed.groups if group.line == line]
+        widest = groups[1].x - groups[0].x if len(groups) > 1 and not placed.by_time else _PITCH
+        for at, group in enumerate(groups):
+            rows = history.marks[group.members[-1]].row_count
+            end = groups[at + 1].x if at + 1 < len(groups) else min(1.0, group.x + widest / 2)
+            start, end = (group.x, end) if placed.by_time else (group.x - widest / 2, group.x + widest / 2)
+            if rows is not None and rows > 0 and end > start:
+                tall = max(1.0, _STEPS * rows / most)
+                shapes.append(Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", faint=True))
+    return shapes
+
+
+def _labels(history: History, placed: Placed) -> list[Shape]:
+    """Ids below the marks where there is room, tags and schema changes above."""
+    changed = {mark.id for mark in schema_changes(history)}
+    shapes: list[Shape] = []
+    above, below = [0.0] * len(placed.lines), [0.0] * len(placed.lines)
+    tops = [y for y, _ in placed.lines]
+    for group in placed.groups:
+        tops[group.line] = min(tops[group.line], group.y)
+    for group in placed.groups:
+        found = [history.marks[at] for at in group.members]
+        line, last = group.line, found[-1]
+        y, _ = placed.lines[line]
+        number = str(last.id)
+        half = len(number) * _LETTER / 2 / WIDTH
+        if group.x - half >= below[line]:
+            shapes.append(Word(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
+            below[line] = group.x + half + 6 / WIDTH
+        told = [printable(name) for mark in found for name in mark.tags]
+        told += [f"schema {mark.schema_id}" for mark in found if mark.id in changed]
+        if told:
+            text, start = cut(", ".join(told), 24), max(0.0, group.x - 4 / WIDTH)
+            color = "probe" if any(mark.tags for mark in found) else "axis"
+            shapes.append(Stroke(x=group.x, y=group.y - _SIZE / 2 - 4, to_x=group.x, to_y=group.y - _SIZE / 2, color=color, thickness=2))
+            if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
+                shapes.append(Word(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
+                above[line] = start + (len(text) + 2) * _LETTER / WIDTH
+    return shapes
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------------------------------
+
+_FULL = {"APPEND": "●", "COMPACT": "◆", "OVERWRITE": "■", "ANALYZE": "▲"}
+_HOLLOW = {"APPEND": "○", "COMPACT": "◇", "OVERWRITE": "□", "ANALYZE": "△"}
+_BARS = "▁▂▃▄▅▆▇█"
+_LINES = 4
+
+
+def text(history: History, *, width: int = 100, selected: int = 0) -> str:
+    """The timeline in characters, the newest lines of it; `selected` stands in brackets."""
+    lines = [title(history)]
+    kinds = [f"{_FULL[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
+    most = max((mark.row_count or 0 for mark in history.marks), default=0)
+    if history.marks:
+        lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {count(most)} stored rows"] if most else [])]))
+        lines += _drawn(history.marks, most, width, selected)
+    return "\n".join(cut(line, width) for line in [*lines, *notes(history)])
+
+
+def _drawn(marks: Sequence[Mark], most: int, width: int, selected: int) -> list[str]:
+    cell = max(len(str(mark.id)) for mark in marks) + 3
+    per_line = max(1, (width - 1) // cell)
+    shown = marks[-per_line * _LINES :]
+    lines = [f"… {count(len(marks) - len(shown))} older"] if len(shown) < len(marks) else []
+    for start in range(0, len(shown), per_line):
+        found = shown[start : start + per_line]
+        marked = [(_HOLLOW if mark.life else _FULL).get(mark.kind, "?") for mark in found]
+        lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
+        lines.append(" " + "".join((f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in found).rstrip())
+        if most > 0:
+            lines.append(" " + "".join(_bar(mark.row_count, most) * (cell - 1) + " " for mark in found).rstrip())
+    return lines
+
+
+def _bar(rows: int | None, most: int) -> str:
+    return " " if rows is None or rows <= 0 else _BARS[min(len(_BARS) - 1, rows * len(_BARS) // (most + 1))]

@@ -1,0 +1,143 @@
+"""What a snapshot is made of as a tree to click: `Manifests`."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import polars as pl
+import traitlets
+
+from lakekit.draw import manifests
+from lakekit.notebook.pictured import Pictured
+from lakekit.notebook.stage import Spot, Stage
+from lakekit.table import history
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakekit.draw.manifests import EntryFact, Tree
+    from lakekit.draw.shapes import Drawing
+    from lakekit.table.history import Where
+    from lakekit.table.table import Table
+
+_CLEAR = "#00000000"
+_INSET = 0.027
+
+
+class Manifests(Pictured):
+    """The manifest lists, manifests and index files of a snapshot; choosing a manifest shows its entries, choosing an index file its vectors.
+
+    `at` is the snapshot's id (0: there is none), `selected` the name of the chosen manifest or index file, `filter` a condition in SQL: each manifest then says
+    whether a scan opens it, each entry what becomes of its file, as the planner decides it. `code` is the Python that gives `frame()`. Reads the lists of one
+    snapshot, and the chosen manifest. Raises `SnapshotNotFound` and `TagNotFound` when made; later, bad texts and snapshots are answered in words.
+    """
+
+    at = traitlets.Int(0)
+    selected = traitlets.Unicode("")
+    filter = traitlets.Unicode("")
+    code = traitlets.Unicode("")
+
+    def __init__(self, table: Table, *, at: int | str | datetime | None = None) -> None:
+        self.table = table
+        self.tree: Tree = history.tree(table, history.id_of(table, at))
+        self._where: Where | None = None
+        self._entries: tuple[EntryFact, ...] = ()
+        self._total = 0
+        self._shown: dict[str, int] = {}
+        self._heading, self._said, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML(), Stage()
+        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
+        self._box.tooltip = "a condition in SQL: which manifests and files would a scan open?"
+        super().__init__([self._heading, self._box, self._said, self._stage, self._detail], at=self.tree.snapshot_id)
+        ipywidgets.link((self, "filter"), (self._box, "value"))
+        self._draw()
+        self._stage.observe(self._chosen, "chosen")
+        self.observe(lambda _: self._read(), ["at", "filter"])
+        self.observe(lambda _: self._draw(), "selected")
+
+    def frame(self) -> pl.DataFrame:
+        """The entries of the chosen manifest, the row of the chosen index file; without a choice `t.manifests(at=)`."""
+        at = history.at_of(self.table, self.at) if self.at else None
+        if self.tree.manifest(self.selected) is not None:
+            return history.entries(self.table, self.selected, self.at)
+        if self.tree.index(self.selected) is not None:
+            return self.table.indexes(at=at).filter(pl.col("file_name") == self.selected)
+        return self.table.manifests(at=at)
+
+    def drawing(self) -> Drawing:
+        """The picture of the tree, the chosen manifest in a frame."""
+        return manifests.drawing(self.tree, self._placed, selected=self.selected)
+
+    def as_html(self) -> str:
+        """The tree as a table, and the entries of the chosen manifest as another."""
+        return manifests.tree_html(self.tree) + self._chosen_html(limit=20)
+
+    def as_text(self) -> str:
+        """The tree in characters."""
+        return manifests.text(self.tree)
+
+    def _read(self) -> None:
+        """Reads the snapshot that `at` says, under the filter; what cannot be is said below the box."""
+        said, self._where = "", None
+        try:
+            if self.at:
+                self._where = history.where_of(self.table, self.at, self.filter)
+        except history.REFUSED as error:
+            said = history.first_line(error)
+        try:
+            self.tree = history.tree(self.table, self.at, self._where)
+        except history.REFUSED as error:
+            said, self.tree = history.first_line(error), manifests.Tree(table=history.called(self.table), snapshot_id=0, lists=())
+        self._said.value = f"<p>{escape(said)}</p>" if said else ""
+        if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
+            self.selected = ""
+        else:
+            self._draw()
+
+    def _draw(self) -> None:
+        """Shows the tree, and below it what is chosen."""
+        self._placed = manifests.place(self.tree, shown=self._shown, selected=self.selected)
+        told = manifests.told(self.tree)
+        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(told)}</div>" if told else "")
+        spots = [
+            Spot(key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_CLEAR)
+            for row in self._placed.rows
+            if row.key
+        ]
+        self._stage.show(spots, height=self._placed.height, behind=manifests.shapes(self._placed))
+        self._stage.chosen = self.selected
+        self._tell()
+
+    def _tell(self) -> None:
+        """The chosen manifest's entries and the code that reads them."""
+        opened = history.opening(self.table)
+        at = history.at_of(self.table, self.at) if self.at else 0
+        self._entries, self._total, said = (), 0, ""
+        if self.tree.manifest(self.selected) is not None:
+            self.code = f"from lakekit.table import history; history.entries({opened}, {self.selected!r}, {self.at})"
+            try:
+                self._entries, self._total = history.entry_facts(self.table, self.selected, self.at, self._where)
+            except history.REFUSED as error:
+                said = f"<p>{escape(history.first_line(error))}</p>"
+        elif self.tree.index(self.selected) is not None:
+            self.code = f'{opened}.indexes(at={at!r}).filter(pl.col("file_name") == {self.selected!r})'
+        else:
+            self.code = f"{opened}.manifests(at={at!r})" if self.at else f"{opened}.manifests()"
+        self._detail.value = f"{said}{self._chosen_html()}<pre>{escape(self.code)}</pre>"
+
+    def _chosen_html(self, *, limit: int = 50) -> str:
+        if (index := self.tree.index(self.selected)) is not None:
+            return manifests.index_html(index, limit=limit)
+        if (fact := self.tree.manifest(self.selected)) is None:
+            return ""
+        return manifests.entries_html(self.selected, fact, self._entries, self._total, filtered=self._where is not None, limit=limit)
+
+    def _chosen(self, change: dict[str, Any]) -> None:
+        key = str(change["new"])
+        if not key.startswith(manifests.MORE):
+            self.selected = key
+            return
+        which = key.removeprefix(manifests.MORE)
+        self._shown[which] = self._shown.get(which, manifests.FIRST) * 4
+        self._draw()
