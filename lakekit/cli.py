@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import lakekit
-from lakekit.draw import text, words
+from lakekit.draw import manifests, text, timeline, words
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
+from lakekit.table import history
 from lakekit.table.opening import open as open_table
 from lakekit.table.summary import health, totals
 from lakekit.testing.fixtures import fixtures
@@ -202,6 +203,10 @@ def inspect(asked: argparse.Namespace, out: Out) -> None:
         show_levels(table, out, _at(asked))
     elif asked.noun == "options":
         out.rows(("key", "value"), sorted(table.options.items()))
+    elif asked.noun == "snapshots":
+        show_snapshots(table, out)
+    elif asked.noun == "manifests":
+        show_manifests(table, out, _at(asked))
     elif asked.noun in TRAVELLING:
         out.frame(getattr(table, asked.noun)(at=_at(asked)))
     else:
@@ -238,6 +243,21 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
             facts.append((f"level {level}", totals(part)))
         facts.append(("health", health(files)))
     return facts
+
+
+def show_snapshots(table: Table, out: Out) -> None:
+    """The snapshots as a line of marks to a person, and as rows."""
+    if out.format == "table":
+        out.lines(timeline.text(history.history(table), width=out.width) + "\n")
+    out.frame(table.snapshots())
+
+
+def show_manifests(table: Table, out: Out, at: int | str | None = None) -> None:
+    """The manifests of a snapshot as a tree to a person, as rows to a pipe."""
+    if out.format == "table":
+        out.lines(manifests.text(history.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
+    else:
+        out.frame(table.manifests(at=at))
 
 
 def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: int | None = None) -> None:
