@@ -37,7 +37,8 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
             case Word():
                 _word(brush, shape, scale)
     out = io.BytesIO()
-    image.quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    # an octree keeps the colour of a rare mark, which a median cut gives away; it is smaller and twice as fast too (measured)
+    image.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 

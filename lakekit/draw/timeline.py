@@ -11,6 +11,7 @@ Marks stand evenly, in lines, or by time; neighbours that have no room of their 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -214,12 +215,12 @@ def _evenly(many: int) -> Placed:
 def _by_time(marks: Sequence[Mark]) -> Placed:
     order = sorted(range(len(marks)), key=lambda at: (marks[at].time_ms, marks[at].id))
     low, high = marks[order[0]].time_ms, marks[order[-1]].time_ms
-    half = (_SIZE / 2 + 1) / WIDTH
-    scale = (1 - 2 * half) / ((high - low) or 1)
+    half, margin = (_SIZE / 2 + 1) / WIDTH, (_SIZE + 2) / WIDTH
+    scale = (1 - 2 * margin) / ((high - low) or 1)
     free = [-1.0] * _LANES
     found: list[tuple[list[int], float, int]] = []
     for at in order:
-        x = half + (marks[at].time_ms - low) * scale
+        x = margin + (marks[at].time_ms - low) * scale
         lane = next((lane for lane, end in enumerate(free) if end <= x - half), None)
         if lane is None:
             found[-1][0].append(at)
@@ -235,13 +236,13 @@ def _by_time(marks: Sequence[Mark]) -> Placed:
 
 
 def _said(marks: int, groups: int, how: str) -> str:
-    return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}"
+    return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
 
 
-def kind_of(history: History, group: Group) -> str:
-    """The kind a group is drawn as: that of most of its snapshots, the newest deciding between equals."""
-    kinds = [history.marks[at].kind for at in group.members]
-    return max(reversed(kinds), key=kinds.count)
+def kinds_of(history: History, placed: Placed) -> list[str]:
+    """The kind each group is drawn as: of its snapshots' kinds the one that is rarest in the table, so that few compactions are not lost among appends."""
+    many = Counter(mark.kind for mark in history.marks)
+    return [min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups]
 
 
 def group_hint(history: History, group: Group) -> str:
@@ -279,8 +280,7 @@ def signs(history: History, placed: Placed) -> tuple[Sign, ...]:
             hint=group_hint(history, group),
             key=str(history.marks[group.members[-1]].id),
         )
-        for group in placed.groups
-        for kind in (kind_of(history, group),)
+        for group, kind in zip(placed.groups, kinds_of(history, placed), strict=True)
     )
 
 
