@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from lakekit.codec.avro_schema import Node
+    from lakekit.codec.marks import Marks
 
 try:
     from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14
@@ -121,16 +122,16 @@ def blocks(data: bytes, *, path: str | None = None) -> tuple[Node, list[bytes], 
     return container.schema, [block.data for block in container.blocks], [block.count for block in container.blocks]
 
 
-def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA) -> Container:
-    """A container's header and inflated blocks.
+def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: Marks | None = None) -> Container:
+    """A container's header and inflated blocks. `marks` gets the frame; the bytes of a block are one mark.
 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
     """
     try:
-        metadata, at = _header(data)
+        metadata, at = _header(data, marks)
         schema = _schema(metadata)
         codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
-        found = tuple(_blocks(data, at, codec, schema, limits))
+        found = tuple(_blocks(data, at, codec, schema, limits, marks))
     except Corrupt as error:
         raise (error if path is None else error.at(path)) from None
     except Unsupported as error:
@@ -168,33 +169,52 @@ def put_long(out: bytearray, value: int) -> None:
     out.append(raw)
 
 
-def _raw(data: bytes, at: int, field: str) -> tuple[bytes, int]:
+def _long(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[int, int]:
+    """`read_long` for the frame's own numbers, which are few: marked where somebody looks."""
+    value, after = read_long(data, at, field)
+    if marks is not None:
+        marks.add(at, after - at, field, value)
+    return value, after
+
+
+def _raw(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[bytes, int]:
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
         raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
-    return data[start : start + length], start + length
+    found = data[start : start + length]
+    if marks is not None:
+        marks.add(at, start - at, f"{field} length", length)
+        marks.add(start, length, field, found)
+    return found, start + length
 
 
-def _header(data: bytes) -> tuple[dict[str, bytes], int]:
+def _header(data: bytes, marks: Marks | None) -> tuple[dict[str, bytes], int]:
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
     at = 4
+    if marks is not None:
+        marks.add(0, 4, "magic", MAGIC)
     while True:
-        count, at = read_long(data, at, "metadata count")
+        count, at = _long(data, at, "metadata count", marks)
         if count < 0:
             count = -count
-            _, at = read_long(data, at, "metadata size")
+            _, at = _long(data, at, "metadata size", marks)
         if count == 0:
             break
         if count + len(metadata) > _MAX_METADATA:
             raise LimitExceeded(f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count")
         for _ in range(count):
-            key, at = _raw(data, at, "metadata key")
-            value, at = _raw(data, at, "metadata value")
-            metadata[key.decode("utf-8", "replace")] = value
+            key, at = _raw(data, at, "metadata key", marks)
+            name = key.decode("utf-8", "replace")
+            if marks is not None:
+                marks.means(name)
+            value, at = _raw(data, at, "metadata value" if marks is None else name, marks)
+            metadata[name] = value
     if len(data) - at < SYNC_BYTES:
         raise Corrupt(f"the header ends inside its sync marker at offset {at}", offset=at, field="sync")
+    if marks is not None:
+        marks.add(at, SYNC_BYTES, "sync", data[at : at + SYNC_BYTES])
     return metadata, at + SYNC_BYTES
 
 
@@ -210,7 +230,7 @@ def _schema(metadata: Mapping[str, bytes]) -> Node:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits) -> Iterable[Block]:
+def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits, marks: Marks | None) -> Iterable[Block]:
     inflate = _CODECS.get(codec)
     if inflate is None:
         raise Unsupported(f"Avro codec {codec[:_SHORT]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_SHORT]}")
@@ -218,14 +238,17 @@ def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits) -> I
     budget, values = limits.inflated_bytes(len(data)), limits.values(len(data))
     while at < len(data):
         start = at
-        count, at = read_long(data, at, "block count")
-        size, at = read_long(data, at, "block size")
+        count, at = _long(data, at, "block count", marks)
+        size, at = _long(data, at, "block size", marks)
         if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
             raise Corrupt(
                 f"block at offset {start}: {count} values in {size} bytes, {max(0, len(data) - at - SYNC_BYTES)} bytes left", offset=start, field="block size"
             )
         if data[at + size : at + size + SYNC_BYTES] != sync:
             raise Corrupt(f"block at offset {start}: no sync marker after its {size} bytes", offset=start, field="sync")
+        if marks is not None:
+            marks.add(at, size, "block", f"{count} values by {codec}")
+            marks.add(at + size, SYNC_BYTES, "sync", sync)
         try:
             body = inflate(data[at : at + size], budget)
         except LakekitError as error:

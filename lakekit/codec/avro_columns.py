@@ -18,6 +18,7 @@ with nulls. Logical types (dates, decimals, times) are left to the caller.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_lanes import Ints
     from lakekit.codec.avro_schema import Node
     from lakekit.codec.avro_values import Read
+    from lakekit.codec.marks import Marks
 
     Guess = Callable[[Lanes], Ints]
     Where = tuple[str, Callable[[pa.Array], NDArray[np.bool_]]]
@@ -46,6 +48,7 @@ MAX_BUFFER_BYTES = (1 << 31) - (1 << 20)
 BATCH_BYTES = 64 << 20
 """How many inflated bytes are best decoded at once."""
 FEW_RECORDS = 16
+_NO_NAME = nullcontext()
 FEW_BYTES = 64 << 10
 _PLAIN = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
 _PLAIN |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
@@ -129,11 +132,17 @@ def read_records(container: Container) -> list[dict[str, Any]]:
     return rows
 
 
-def _block_records(read: Read, block: Block) -> list[dict[str, Any]]:
+def mark_records(container: Container, block: Block, marks: Marks, *, first: int = 0) -> list[dict[str, Any]]:
+    """The records of one block as dicts, value by value with a mark each; their numbers count from `first`. Offsets count from the block's inflated bytes."""
+    return _block_records(reader(container.schema, marks=marks), block, marks, first)
+
+
+def _block_records(read: Read, block: Block, marks: Marks | None = None, first: int = 0) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     at = 0
-    for _ in range(block.count):
-        row, at = read(block.data, at)
+    for i in range(block.count):
+        with _NO_NAME if marks is None else marks.within(f"[{first + i}]"):
+            row, at = read(block.data, at)
         if row is None:
             raise Corrupt(f"a null where a record must be, before byte {at}", offset=at, field="record")
         rows.append(row)

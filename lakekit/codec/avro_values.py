@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.codec.avro_schema import Node
+    from lakekit.codec.marks import Marks
 
     Read = Callable[[bytes, int], tuple[Any, int]]
     Skip = Callable[[bytes, int], int]
@@ -39,24 +40,48 @@ def _wrong(why: str, at: int, field: str) -> Corrupt:
 # ---- reading -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def reader(node: Node, field: str = "") -> Read:
-    """`read(data, at)` gives a value of that type and the offset after it; it raises `Corrupt` with the offset and the name of the field."""
+def reader(node: Node, field: str = "", marks: Marks | None = None) -> Read:
+    """`read(data, at)` gives a value of that type and the offset after it; it raises `Corrupt` with the offset and the name of the field.
+
+    With `marks` it says of each value, length, branch and count where it stands.
+    """
     match node.kind:
         case "null":
             return lambda _data, at: (None, at)
+        case "record":
+            return _record_reader(node, field, marks)
+        case "union":
+            return _union_reader(node, field, marks)
+        case "array" | "map":
+            return _array_reader(node, field, marks)
+    read = _leaf_reader(node, field)
+    return read if marks is None else _told(read, field, marks, prefixed=node.kind in ("bytes", "string"))
+
+
+def _leaf_reader(node: Node, field: str) -> Read:
+    match node.kind:
         case "int":
             return _int_reader(field)
         case "long":
             return lambda data, at: read_long(data, at, field)
         case "bytes" | "string":
             return _bytes_reader(field, text=node.kind == "string")
-        case "record":
-            return _record_reader(node, field)
-        case "union":
-            return _union_reader(node, field)
-        case "array" | "map":
-            return _array_reader(node, field)
     return _fixed_reader(node, field)
+
+
+def _told(read: Read, field: str, marks: Marks, *, prefixed: bool) -> Read:
+    """The same reader, marking its value, and the length before it where it has one."""
+
+    def told(data: bytes, at: int) -> tuple[Any, int]:
+        value, after = read(data, at)
+        start = at
+        if prefixed:
+            length, start = read_long(data, at, field)
+            marks.add(at, start - at, f"{field} length", length)
+        marks.add(start, after - start, field, value)
+        return value, after
+
+    return told
 
 
 def _int_reader(field: str) -> Read:
@@ -108,9 +133,9 @@ def _fixed_reader(node: Node, field: str) -> Read:
     return read
 
 
-def _record_reader(node: Node, field: str) -> Read:
+def _record_reader(node: Node, field: str, marks: Marks | None) -> Read:
     prefix = field + "." if field else ""
-    fields = [(name, reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
+    fields = [(name, reader(part, prefix + name, marks)) for name, part in zip(node.names, node.parts, strict=True)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         found = {}
@@ -121,19 +146,23 @@ def _record_reader(node: Node, field: str) -> Read:
     return read
 
 
-def _union_reader(node: Node, field: str) -> Read:
-    branches = [reader(part, field) for part in node.parts]
+def _union_reader(node: Node, field: str, marks: Marks | None) -> Read:
+    branches = [reader(part, field, marks) for part in node.parts]
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, after = read_long(data, at, field)
         if not 0 <= number < len(branches):
             raise _wrong(f"branch {number} of a union of {len(branches)}", at, field)
+        if marks is not None:
+            marks.add(at, after - at, f"{field} branch", node.parts[number].kind)
         return branches[number](data, after)
 
     return read
 
 
-def _array_reader(node: Node, field: str) -> Read:
+def _array_reader(node: Node, field: str, marks: Marks | None) -> Read:
+    if marks is not None:
+        return _told_array_reader(node, field, marks)
     value = reader(node.parts[0], field)
     key = _bytes_reader(field, text=True) if node.kind == "map" else None
     least = max(1, node.parts[0].min_bytes + (key is not None))
@@ -156,6 +185,41 @@ def _array_reader(node: Node, field: str) -> Read:
                     name, at = key(data, at)
                 item, at = value(data, at)
                 found.append(item if key is None else (name, item))
+
+    return read
+
+
+def _told_array_reader(node: Node, field: str, marks: Marks) -> Read:
+    """The same, with a mark for each count and the number of each item in its name."""
+    item = f"{field}[]"
+    value = reader(node.parts[0], item, marks)
+    key = _told(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True) if node.kind == "map" else None
+    least = max(1, node.parts[0].min_bytes + (key is not None))
+
+    def number(data: bytes, at: int, name: str) -> tuple[int, int]:
+        found, after = read_long(data, at, field)
+        marks.add(at, after - at, f"{field} {name}", found)
+        return found, after
+
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        while True:
+            start = at
+            count, at = number(data, at, "count")
+            if count < 0:
+                count = -count
+                _, at = number(data, at, "size")
+            if count == 0:
+                return found, at
+            if count > (len(data) - at) // least:
+                raise _wrong(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+            for _ in range(count):
+                since, name = len(marks.found), None
+                if key is not None:
+                    name, at = key(data, at)
+                one, at = value(data, at)
+                marks.rename(since, item, f"{field}[{len(found)}]")
+                found.append(one if key is None else (name, one))
 
     return read
 

@@ -21,10 +21,12 @@ from lakekit.codec import binary_value
 from lakekit.codec.binary_columns import decode_columns, encode_columns
 from lakekit.codec.binary_value import Space
 from lakekit.codec.cursor import Cursor
+from lakekit.codec.marks import UNUSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakekit.codec.marks import Marks
     from lakekit.types import DataType
 
 EMPTY = bytes(8)
@@ -37,9 +39,11 @@ def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     return binary_value.encode_row(values, types)
 
 
-def decode(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> tuple[Any, ...]:
-    """The values of row bytes without arity. Raises `Corrupt`."""
-    return binary_value.decode_row(Space(data, 0, len(data), path), types)
+def decode(
+    data: bytes, types: Sequence[DataType], *, path: str | None = None, names: Sequence[str] | None = None, marks: Marks | None = None
+) -> tuple[Any, ...]:
+    """The values of row bytes without arity. `names` are what marks call the fields. Raises `Corrupt`."""
+    return binary_value.decode_row(Space(data, 0, len(data), path, marks), types, names)
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
@@ -47,9 +51,9 @@ def with_arity(row: bytes, arity: int) -> bytes:
     return arity.to_bytes(4, "big") + row
 
 
-def strip_arity(data: bytes, *, path: str | None = None) -> tuple[int, bytes]:
+def strip_arity(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> tuple[int, bytes]:
     """(arity, row bytes) of what a manifest holds. Raises `Corrupt` where the row is shorter than its slots."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     arity = cursor.i32be("arity")
     least = binary_value.header_width(arity) + 8 * arity
     if arity < 0 or cursor.left < least:
@@ -57,14 +61,27 @@ def strip_arity(data: bytes, *, path: str | None = None) -> tuple[int, bytes]:
     return arity, data[4:]
 
 
+def mark_untyped(row: bytes, arity: int, marks: Marks) -> None:
+    """Marks a row whose types nobody told as far as it can be understood without: the row kind, null bits, slots as numbers, and the rest as bytes."""
+    width, nulls = binary_value.header_width(arity), (arity + 7) // 8
+    marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
+    marks.add(1, nulls, "null bits", [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1], section=binary_value.ROWS)
+    for i in range(arity):
+        at = width + 8 * i
+        marks.add(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
+    end = width + 8 * arity
+    marks.add(1 + nulls, width - 1 - nulls, UNUSED, None)
+    marks.add(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOTS)
+
+
 def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     """A bare BinaryArray of elements of that type."""
     return binary_value.encode_array(values, element)
 
 
-def decode_array(data: bytes, element: DataType, *, path: str | None = None) -> list[Any]:
+def decode_array(data: bytes, element: DataType, *, path: str | None = None, marks: Marks | None = None) -> list[Any]:
     """The elements of a bare BinaryArray. Raises `Corrupt`."""
-    return binary_value.decode_array(Space(data, 0, len(data), path), element)
+    return binary_value.decode_array(Space(data, 0, len(data), path, marks), element)
 
 
 def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
@@ -72,9 +89,9 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
     return binary_value.encode_map(items, t)
 
 
-def decode_map(data: bytes, t: DataType, *, path: str | None = None) -> list[tuple[Any, Any]]:
+def decode_map(data: bytes, t: DataType, *, path: str | None = None, marks: Marks | None = None) -> list[tuple[Any, Any]]:
     """The entries of a bare BinaryMap. Raises `Corrupt`."""
-    return binary_value.decode_map(Space(data, 0, len(data), path), t)
+    return binary_value.decode_map(Space(data, 0, len(data), path, marks), t)
 
 
 __all__ = [
@@ -88,6 +105,7 @@ __all__ = [
     "encode_array",
     "encode_columns",
     "encode_map",
+    "mark_untyped",
     "strip_arity",
     "with_arity",
 ]

@@ -12,6 +12,7 @@ build exponentially more than it was given. Sources: FORMAT.md 5.2-5.5; `BinaryA
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec.internal import scaled, unscaled
@@ -21,6 +22,10 @@ from lakekit.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, Insta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakekit.codec.marks import Marks
+
+ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
+"""Where the format's page tells of what is marked."""
 FIXED: dict[str, struct.Struct] = {
     "BOOLEAN": struct.Struct("<?"),
     "TINYINT": struct.Struct("<b"),
@@ -192,10 +197,10 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
 class Space:
     """The bytes of one row or array, `data[start:end]`, from which its parts are cut; together they may not be longer than it."""
 
-    __slots__ = ("data", "end", "left", "path", "start")
+    __slots__ = ("data", "end", "left", "marks", "path", "start")
 
-    def __init__(self, data: bytes, start: int, end: int, path: str | None) -> None:
-        self.data, self.start, self.end, self.path = data, start, end, path
+    def __init__(self, data: bytes, start: int, end: int, path: str | None, marks: Marks | None = None) -> None:
+        self.data, self.start, self.end, self.path, self.marks = data, start, end, path, marks
         self.left = end - start
 
     def wrong(self, why: str, field: str, at: int) -> Corrupt:
@@ -211,19 +216,61 @@ class Space:
         self.left -= length
         if self.left < 0:
             raise self.wrong("its parts overlap", field, at)
+        if self.marks is not None:
+            self.marks.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
+            self.marks.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOTS)
+            self.marks.add(begin, length, field, None, section=SLOTS)
         return begin
 
 
-def decode_row(space: Space, types: Sequence[DataType]) -> tuple[Any, ...]:
+def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
     """The values of a row that fills its space."""
+    if space.marks is not None:
+        return _told_row(space, types, names, space.marks)
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
         raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
     return tuple(None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types))
 
 
+def _told_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: Marks) -> tuple[Any, ...]:
+    """The same, field by field with a mark each: the row kind, the null bits, slots and parts."""
+    data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
+    if space.end - start < width + 8 * len(types):
+        raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
+    nulls = [i for i in range(len(types)) if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1]
+    marks.add(start, 1, "row kind", data[start], section=ROWS)
+    marks.add(start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROWS)
+    values: list[Any] = []
+    for i, t in enumerate(types):
+        at, field = start + width + 8 * i, names[i] if names else f"field {i}"
+        if i in nulls:
+            marks.add(at, 8, field, None, section="FORMAT 5.3")
+        values.append(None if i in nulls else get(space, at, t, field))
+    marks.fill(start, space.end, since=since)
+    return tuple(values)
+
+
 def get(space: Space, at: int, t: DataType, field: str) -> Any:
     """The value of the slot at `at`, which is not null."""
+    if space.marks is None:
+        return _get(space, at, t, field)
+    since = len(space.marks.found)
+    value = _get(space, at, t, field)
+    if t.root in NESTED or t.root == "VARIANT":
+        return value
+    if len(space.marks.found) > since:
+        space.marks.means(value)  # the part, which was marked last
+    elif t.root in STRINGS or t.root in BINARIES:
+        length = space.data[at + 7] & 0x7F
+        space.marks.add(at, length, field, value, section=SLOTS)
+        space.marks.add(at + 7, 1, f"{field} length", length, section=SLOTS)
+    else:
+        space.marks.add(at, element_width(t), field, value, section=SLOTS)
+    return value
+
+
+def _get(space: Space, at: int, t: DataType, field: str) -> Any:
     form = FIXED.get(t.root)
     if form is not None:
         return form.unpack_from(space.data, at)[0]
@@ -254,7 +301,11 @@ def get(space: Space, at: int, t: DataType, field: str) -> Any:
     if t.root in NESTED or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
         begin = space.part(slot, length, field, at)
-        return _decode_part(Space(space.data, begin, begin + length, space.path), t)
+        inner = Space(space.data, begin, begin + length, space.path, space.marks)
+        if space.marks is None:
+            return _decode_part(inner, t)
+        with space.marks.within(field):
+            return _decode_part(inner, t)
     msg = f"type {t} has no binary form in lakekit"
     raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
 
@@ -277,11 +328,15 @@ def _decode_part(space: Space, t: DataType) -> Any:
         case "MULTISET" | "MAP":
             return decode_map(space, t)
         case "ROW":
-            return decode_row(space, [f.type for f in t.fields])
+            return decode_row(space, [f.type for f in t.fields], [f.name for f in t.fields])
     data, start, end = space.data, space.start, space.end
     length = _I32.unpack_from(data, start)[0] if end - start >= 4 else -1
     if not 0 <= length <= end - start - 4:
         raise space.wrong(f"a value of {length} bytes in {end - start}", "variant", start)
+    if space.marks is not None:
+        space.marks.add(start, 4, "value length", length, section=SLOTS)
+        space.marks.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
+        space.marks.add(start + 4 + length, end - start - 4 - length, "metadata", data[start + 4 + length : end], section=SLOTS)
     return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
 
 
@@ -292,10 +347,27 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     first = start + 4 + (count + 31) // 32 * 4
     if count < 0 or first + count * width > space.end:
         raise space.wrong(f"{count} elements of {width} bytes in {size} bytes", "array", start)
+    if space.marks is not None:
+        return _told_array(space, element, count, first, space.marks)
     form = FIXED.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
     return [None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}") for i in range(count)]
+
+
+def _told_array(space: Space, element: DataType, count: int, first: int, marks: Marks) -> list[Any]:
+    """The same, element by element with a mark each."""
+    start, width, since = space.start, element_width(element), len(marks.found)
+    nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
+    marks.add(start, 4, "count", count, section=ARRAYS)
+    marks.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)
+    found: list[Any] = []
+    for i in range(count):
+        if i in nulls:
+            marks.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
+        found.append(None if i in nulls else get(space, first + width * i, element, f"element {i}"))
+    marks.fill(start, space.end, since=since)
+    return found
 
 
 def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
@@ -305,8 +377,13 @@ def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
     if not 0 <= length <= size - 4:
         raise space.wrong(f"keys of {length} bytes in {size}", "map", start)
     key, value = map_types(t)
-    keys = decode_array(Space(data, start + 4, start + 4 + length, space.path), key)
-    values = decode_array(Space(data, start + 4 + length, space.end, space.path), value)
+    marks = space.marks
+    if marks is not None:
+        marks.add(start, 4, "keys length", length, section="FORMAT 5.5")
+    with nullcontext() if marks is None else marks.within("keys"):
+        keys = decode_array(Space(data, start + 4, start + 4 + length, space.path, marks), key)
+    with nullcontext() if marks is None else marks.within("values"):
+        values = decode_array(Space(data, start + 4 + length, space.end, space.path, marks), value)
     if len(keys) != len(values):
         raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
     return list(zip(keys, values, strict=True))

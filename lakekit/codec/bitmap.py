@@ -28,6 +28,8 @@ from lakekit.errors import LimitExceeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lakekit.codec.marks import Marks
+
 _PLAIN, _WITH_RUNS = 12346, 12347
 _ARRAY, _BITMAP, _RUN = 0, 1, 2
 _ARRAY_MAX = 4096
@@ -53,23 +55,24 @@ def layout(data: bytes, *, path: str | None = None) -> Layout:
     return found
 
 
-def read_layout(cursor: Cursor, field: str) -> Layout:
-    """Checks the bitmap that starts at the cursor, and leaves the cursor behind it."""
+def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
+    """Checks the bitmap that starts at the cursor, and leaves the cursor behind it. Marks tell positions with `above` added to them."""
     begin = cursor.tell
-    cookie = cursor.i32le(field) & 0xFFFFFFFF
+    cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
     runs: NDArray[np.uint8] | None = None
     if cookie & 0xFFFF == _WITH_RUNS:
         count = (cookie >> 16) + 1
-        runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field), np.uint8), bitorder="little")
+        runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field, "run flags"), np.uint8), bitorder="little")
     else:
-        count = cursor.i32le(field) if cookie == _PLAIN else -1
+        count = cursor.i32le(field, "containers") if cookie == _PLAIN else -1
         if not 0 <= count <= 65536:
             raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
-    head = np.frombuffer(cursor.raw(4 * count, field), "<u2").reshape(count, 2).astype(np.int64)
+    heads = cursor.tell
+    head = np.frombuffer(cursor.raw(4 * count, field, "keys"), "<u2").reshape(count, 2).astype(np.int64)
     highs, cards = head[:, 0], head[:, 1] + 1
     if (np.diff(highs) <= 0).any():
         raise cursor.wrong("containers out of order", field, at=begin)
-    offsets = np.frombuffer(cursor.raw(4 * count, field), "<u4") if runs is None or count >= 4 else None
+    offsets = np.frombuffer(cursor.raw(4 * count, field, "offsets"), "<u4") if runs is None or count >= 4 else None
     kinds = np.where(cards > _ARRAY_MAX, _BITMAP, _ARRAY)
     if runs is not None:
         kinds[runs[:count] == 1] = _RUN
@@ -80,7 +83,27 @@ def read_layout(cursor: Cursor, field: str) -> Layout:
     for i in range(count):
         if not _sound(found, i):
             raise cursor.wrong(f"container {i} is out of order or does not hold {found.cards[i]} positions", field, at=found.starts[i])
+    if cursor.marks is not None:
+        _mark_containers(cursor.marks, found, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
     return found
+
+
+def _mark_containers(marks: Marks, found: Layout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
+    """The heads, offsets and positions of containers one by one, instead of as three stretches of bytes."""
+    count = len(found.starts)
+    for i, (high, card, kind, start) in enumerate(zip(found.highs, found.cards, found.kinds, found.starts, strict=True)):
+        with marks.within(f"{field} container {i}"):
+            marks.add(heads + 4 * i, 2, "key", high)
+            marks.add(heads + 4 * i + 2, 2, "cardinality", card)
+            if offsets is not None:
+                marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
+            positions = (positions_of(Layout(found.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)).tolist()
+            if kind == _RUN:
+                runs = int.from_bytes(found.data[start : start + 2], "little")
+                marks.add(start, 2, "runs", runs)
+                marks.add(start + 2, 4 * runs, "positions as runs", positions)
+            else:
+                marks.add(start, 2 * card if kind == _ARRAY else 8192, "positions" if kind == _ARRAY else "positions as bits", positions)
 
 
 def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> list[int]:
@@ -88,7 +111,7 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> l
     starts = []
     for kind, size in zip(kinds, sizes, strict=True):
         starts.append(cursor.tell)
-        cursor.skip(4 * cursor.u16le(field) if kind == _RUN else size, field)
+        cursor.skip(4 * cursor.u16le(field, "runs") if kind == _RUN else size, field, "container")
     return starts
 
 

@@ -8,34 +8,33 @@ body = cursor.raw(length, "data")
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from lakekit.codec.marks import Marks
 from lakekit.errors import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _I16BE, _I32BE, _I32LE = struct.Struct(">h"), struct.Struct(">i"), struct.Struct("<i")
 _I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struct.Struct("<H"), struct.Struct(">d")
 
 
-class Mark(NamedTuple):
-    """One value that was read: where its bytes are, what the decoder called it, what it was."""
-
-    offset: int
-    length: int
-    field: str
-    value: object
-
-
 class Cursor:
-    """Reads `data[at:end]` from front to back. Any read past `end` raises `Corrupt`; `marks` collects what was read if asked for."""
+    """Reads `data[at:end]` from front to back. Any read past `end` raises `Corrupt`; `marks` collects what was read if asked for.
+
+    Every read takes the field's name, which errors and marks use, and `part`: what to call the bytes beside it where a field has several parts.
+    """
 
     __slots__ = ("at", "data", "end", "marks", "path")
 
-    def __init__(self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool = False) -> None:
+    def __init__(self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool | Marks | None = None) -> None:
         self.data = data
         self.path = path
         self.at = at
         self.end = len(data) if end is None else end
-        self.marks: list[Mark] | None = [] if marks else None
+        self.marks: Marks | None = (Marks() if marks is True else marks) or None
         if not 0 <= self.at <= self.end <= len(data):
             raise self.wrong(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
 
@@ -64,11 +63,11 @@ class Cursor:
         self.at = start + length
         return start
 
-    def _number(self, form: struct.Struct, field: str) -> int:
+    def _number(self, form: struct.Struct, field: str, part: str) -> int:
         start = self._take(form.size, field)
         value: int = form.unpack_from(self.data, start)[0]
         if self.marks is not None:
-            self.marks.append(Mark(start, form.size, field, value))
+            self.marks.add(start, form.size, part_of(field, part), value)
         return value
 
     def u8(self, field: str) -> int:
@@ -76,66 +75,69 @@ class Cursor:
         start = self._take(1, field)
         value = self.data[start]
         if self.marks is not None:
-            self.marks.append(Mark(start, 1, field, value))
+            self.marks.add(start, 1, field, value)
         return value
 
     def i8(self, field: str) -> int:
         """One signed byte."""
         value = self.u8(field)
-        return value - 256 if value > 127 else value
+        value = value - 256 if value > 127 else value
+        self.means(value)
+        return value
 
     def flag(self, field: str) -> bool:
         """One byte that is 0 or 1."""
         value = self.u8(field)
         if value > 1:
             raise self.wrong(f"0 or 1 wanted, {value} found", field, at=self.at - 1)
+        self.means(value == 1)
         return value == 1
 
-    def u16le(self, field: str) -> int:
+    def u16le(self, field: str, part: str = "") -> int:
         """Two bytes, unsigned, little endian."""
-        return self._number(_U16LE, field)
+        return self._number(_U16LE, field, part)
 
-    def i16be(self, field: str) -> int:
+    def i16be(self, field: str, part: str = "") -> int:
         """Two bytes, big endian."""
-        return self._number(_I16BE, field)
+        return self._number(_I16BE, field, part)
 
-    def i32be(self, field: str) -> int:
+    def i32be(self, field: str, part: str = "") -> int:
         """Four bytes, big endian."""
-        return self._number(_I32BE, field)
+        return self._number(_I32BE, field, part)
 
-    def i32le(self, field: str) -> int:
+    def i32le(self, field: str, part: str = "") -> int:
         """Four bytes, little endian."""
-        return self._number(_I32LE, field)
+        return self._number(_I32LE, field, part)
 
-    def i64be(self, field: str) -> int:
+    def i64be(self, field: str, part: str = "") -> int:
         """Eight bytes, big endian."""
-        return self._number(_I64BE, field)
+        return self._number(_I64BE, field, part)
 
-    def i64le(self, field: str) -> int:
+    def i64le(self, field: str, part: str = "") -> int:
         """Eight bytes, little endian."""
-        return self._number(_I64LE, field)
+        return self._number(_I64LE, field, part)
 
     def f64be(self, field: str) -> float:
         """A double, big endian."""
         start = self._take(8, field)
         value: float = _F64BE.unpack_from(self.data, start)[0]
         if self.marks is not None:
-            self.marks.append(Mark(start, 8, field, value))
+            self.marks.add(start, 8, field, value)
         return value
 
-    def raw(self, length: int, field: str) -> bytes:
+    def raw(self, length: int, field: str, part: str = "") -> bytes:
         """The next `length` bytes."""
         start = self._take(length, field)
         value = bytes(self.data[start : start + length])
         if self.marks is not None:
-            self.marks.append(Mark(start, length, field, value))
+            self.marks.add(start, length, part_of(field, part), value)
         return value
 
-    def skip(self, length: int, field: str) -> int:
+    def skip(self, length: int, field: str, part: str = "") -> int:
         """Goes past `length` bytes without copying them; gives where they begin."""
         start = self._take(length, field)
         if self.marks is not None:
-            self.marks.append(Mark(start, length, field, None))
+            self.marks.add(start, length, part_of(field, part), None)
         return start
 
     def count(self, field: str, *, each: int) -> int:
@@ -149,17 +151,38 @@ class Cursor:
     def jutf(self, field: str) -> str:
         """J-UTF: i16 BE byte count, then Java's modified UTF-8 (NUL is `c0 80`, a supplementary character two surrogates of 3 bytes)."""
         start = self.at
-        length = self.i16be(field) & 0xFFFF
+        length = self.i16be(field, "length") & 0xFFFF
         body = self.raw(length, field)
         try:
-            return body.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+            text = body.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError as error:
             raise self.wrong(f"not modified UTF-8: {error.reason}", field, at=start) from None
+        self.means(text)
+        return text
+
+    def means(self, value: object) -> None:
+        """What the bytes that were read last mean, where it is more than what they are."""
+        if self.marks is not None:
+            self.marks.means(value)
+
+    @contextmanager
+    def within(self, name: str = "", *, section: str = "") -> Iterator[None]:
+        """Marks made inside are called `name.…` and belong to that section of the format."""
+        if self.marks is None:
+            yield
+        else:
+            with self.marks.within(name, section=section):
+                yield
 
     def finish(self, what: str) -> None:
         """Raises `Corrupt` unless everything was read."""
         if self.left:
             raise self.wrong(f"{self.left} bytes after the end", what)
+
+
+def part_of(field: str, part: str) -> str:
+    """What a part of a field is called: `positions`, `positions cookie`."""
+    return f"{field} {part}" if part else field
 
 
 def jutf(text: str) -> bytes:

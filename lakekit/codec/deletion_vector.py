@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lakekit.codec.marks import Marks
+
 VERSION = 1
 MAGIC_32 = bytes.fromhex("5e43f2d0")
 MAGIC_64 = bytes.fromhex("d1d33964")
@@ -42,12 +44,13 @@ class Range(NamedTuple):
     cardinality: int
 
 
-def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: Marks | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """The ascending positions of an entry's data, magic included. `limit` as in `bitmap.decode`. Raises `Corrupt`."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     magic = cursor.raw(4, "magic")
     if magic == MAGIC_32:
-        layout = bitmap.read_layout(cursor, "positions")
+        with cursor.within(section="FORMAT 0.2"):
+            layout = bitmap.read_layout(cursor, "positions")
         cursor.finish("deletion vector")
         return bitmap.positions_of(layout, limit=limit)
     if magic != MAGIC_64:
@@ -61,7 +64,8 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
         high = cursor.i32le("key")
         if (layouts and high <= layouts[-1][0]) or high < 0:
             raise cursor.wrong(f"key {high} out of order", "key", at=at)
-        layouts.append((high, bitmap.read_layout(cursor, "positions")))
+        with cursor.within(f"bitmap {len(layouts)}", section="FORMAT 0.2"):
+            layouts.append((high, bitmap.read_layout(cursor, "positions", above=high << 32)))
     cursor.finish("deletion vector")
     sizes = [sum(layout.cards) for _, layout in layouts]
     bitmap.check_count(sum(sizes), len(data), limit, width=8, path=path)
@@ -95,10 +99,14 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
     length = cursor.i32be("length")
     data = cursor.raw(length, "data")
     found = cursor.i32be("crc") & 0xFFFFFFFF
+    cursor.means(f"{found:08x}")
     wanted = zlib.crc32(data)
     if found != wanted:
         raise cursor.wrong(f"checksum {found:08x} stored, {wanted:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
-    return decode(data, limit=limit, path=cursor.path)
+    if cursor.marks is None:
+        return decode(data, limit=limit, path=cursor.path)
+    with cursor.marks.within(at=start + 4):
+        return decode(data, limit=limit, path=cursor.path, marks=cursor.marks)
 
 
 def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
@@ -112,17 +120,18 @@ def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> byte
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def read_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+def read_file(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
     """Every vector of an index file, in file order. Raises `Corrupt`, and `Unsupported` for a later version."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     version = cursor.u8("version")
     if version != VERSION:
         where = "" if path is None else f"{path}: "
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
         raise Unsupported(msg, feature="file.deletion-vectors", path=path)
-    found = []
+    found: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
     while cursor.left:
-        found.append(read_entry(cursor))
+        with cursor.within(f"vector {len(found)}"):
+            found.append(read_entry(cursor))
     return found
 
 

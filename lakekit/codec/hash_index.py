@@ -18,14 +18,20 @@ from lakekit.errors import Corrupt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lakekit.codec.marks import Marks
 
-def decode(data: bytes, *, path: str | None = None) -> NDArray[np.int32]:
+
+def decode(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> NDArray[np.int32]:
     """The hashes in file order. Raises `Corrupt` for a file that is no whole number of hashes."""
+    found = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
+    if marks is not None:
+        for i, one in enumerate(found.tolist()):
+            marks.add(4 * i, 4, f"hash {i}", one)
     if len(data) % 4:
         where = "" if path is None else f"{path}: "
         msg = f"{where}a HASH index of {len(data)} bytes: hashes have 4 bytes each, the last one is cut"
         raise Corrupt(msg, path=path, offset=len(data) & ~3, field="hash")
-    return np.frombuffer(data, ">i4").astype(np.int32)
+    return found
 
 
 def encode(hashes: NDArray[np.int32]) -> bytes:

@@ -23,6 +23,8 @@ from lakekit.errors import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakekit.codec.marks import Marks
+
 MAGIC = 1493475289347502
 VERSION = 1
 HEAD = 16
@@ -36,9 +38,9 @@ class Place(NamedTuple):
     length: int
 
 
-def head_length(data: bytes, *, path: str | None = None) -> int:
+def head_length(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> int:
     """How many bytes of a container come before its payloads, from its first 16. Raises `Corrupt`, `Unsupported`."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     if cursor.i64be("magic") != MAGIC:
         raise cursor.wrong("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
     version = cursor.i32be("version")
@@ -52,23 +54,24 @@ def head_length(data: bytes, *, path: str | None = None) -> int:
     return length
 
 
-def contents(data: bytes, *, path: str | None = None) -> dict[str, dict[str, Place | None]]:
+def contents(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> dict[str, dict[str, Place | None]]:
     """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
-    length = head_length(data[:HEAD], path=path)
+    length = head_length(data[:HEAD], path=path, marks=marks)
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
-    cursor = Cursor(data, path=path, at=HEAD, end=length)
+    cursor = Cursor(data, path=path, at=HEAD, end=length, marks=marks)
     found: dict[str, dict[str, Place | None]] = {}
-    for _ in range(cursor.count("columns", each=6)):
-        column = cursor.jutf("column")
-        indexes = found.setdefault(column, {})
-        for _ in range(cursor.count("indexes", each=10)):
-            kind = cursor.jutf("type")
-            at = cursor.tell
-            start, size = cursor.i32be("start"), cursor.i32be("length")
-            if start != -1 and (start < length or size < 0):
-                raise cursor.wrong(f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at)
-            indexes[kind] = None if start == -1 else Place(start, size)
+    for number in range(cursor.count("columns", each=6)):
+        with cursor.within(f"column {number}"):
+            column = cursor.jutf("column")
+            indexes = found.setdefault(column, {})
+            for _ in range(cursor.count("indexes", each=10)):
+                kind = cursor.jutf("type")
+                at = cursor.tell
+                start, size = cursor.i32be("start"), cursor.i32be("length")
+                if start != -1 and (start < length or size < 0):
+                    raise cursor.wrong(f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at)
+                indexes[kind] = None if start == -1 else Place(start, size)
     cursor.raw(cursor.i32be("redundant length"), "redundant")
     cursor.finish("head")
     return found

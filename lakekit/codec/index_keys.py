@@ -161,9 +161,11 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
     """The stored key at the cursor."""
     width = WIDTHS.get(t.root)
     if width is None:
-        return cursor.raw(cursor.i32be(field), field)
+        return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
-    return _ordered(key, width) if t.root in ("FLOAT", "DOUBLE") else key
+    key = _ordered(key, width) if t.root in ("FLOAT", "DOUBLE") else key
+    cursor.means(key)
+    return key
 
 
 def _ordered(bits: int, width: int) -> int:

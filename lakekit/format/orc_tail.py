@@ -25,11 +25,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from lakekit.codec.marks import UNUSED
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from lakekit.codec.marks import Marks
 
 LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
 PRESENT, DATA, SECONDARY = 0, 1, 5
@@ -116,15 +119,18 @@ def _put_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _parse(data: bytes) -> list[Part]:
-    """The members of a message, in order."""
-    found, at = [], 0
+def _parse(data: bytes, marks: Marks | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
+    """The members of a message, in order; `names` are what marks call them."""
+    found: list[Part] = []
+    at = 0
     while at < len(data):
+        start = at
         tag, at = _varint(data, at)
         wire = tag & 7
         if wire == 0:
             value, at = _varint(data, at)
             found.append(Part(tag >> 3, value))
+            _told(marks, names, start, at, found[-1])
             continue
         length, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
         if not 0 <= length <= len(data) - at:
@@ -132,7 +138,13 @@ def _parse(data: bytes) -> list[Part]:
         if wire == 2:
             found.append(Part(tag >> 3, data[at : at + length]))
         at += length
+        _told(marks, names, start, at, found[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
     return found
+
+
+def _told(marks: Marks | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
+    if marks is not None:
+        marks.add(start, end - start, (names or {}).get(part.number, f"member {part.number}"), part.value)
 
 
 def _message(parts: list[Part]) -> bytes:
@@ -312,6 +324,50 @@ def _with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
 def _footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
     return _parse(_inflate(tail.data[begin : begin + stripe.footer_bytes], tail.codec, tail.block_bytes))
+
+
+_POSTSCRIPT = {1: "footer length", 2: "compression", 3: "block size", 4: "version", 5: "metadata length", 6: "writer version", 7: "stripe statistics length"}
+_POSTSCRIPT |= {8000: "magic"}
+_FOOTER = {1: "header length", 2: "content length", 3: "stripe", 4: "type", 5: "user metadata", 6: "rows", 7: "statistics", 8: "row index stride"}
+_FOOTER |= {9: "writer", 10: "encryption", 11: "calendar", 12: "software version"}
+_STREAMS = ("present", "data", "length", "dictionary data", "dictionary count", "secondary", "row index", "bloom filter", "bloom filter utf8")
+
+
+def mark(data: bytes, marks: Marks) -> Tail:
+    """The tail of a whole file, and where everything in the file stands: the streams of its stripes by their footers, and the tail. Raises as `parse`."""
+    size = len(data)
+    if data[-1:] and size > data[-1]:
+        marks.add(size - 1, 1, "postscript length", data[-1])
+        with marks.within("postscript", at=size - 1 - data[-1]):
+            _parse(data[size - 1 - data[-1] : -1], marks, _POSTSCRIPT)
+    tail = parse(data)
+    end = size - 1 - data[-1]
+    length, metadata = _whole(tail.postscript, 1), _whole(tail.postscript, 5)
+    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {_whole(tail.footer, 6)} rows")
+    if tail.codec == "none":
+        with marks.within("footer", at=end - length):
+            _parse(data[end - length : end], marks, _FOOTER)
+    if 0 < metadata <= end - length:
+        marks.add(end - length - metadata, metadata, "metadata", None)
+    marks.add(0, 3, "magic", data[:3])
+    for number, stripe in enumerate(tail.stripes):
+        with marks.within(f"stripe {number}"):
+            _mark_stripe(tail, stripe, marks)
+    return tail
+
+
+def _mark_stripe(tail: Tail, stripe: Stripe, marks: Marks) -> None:
+    begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
+    marks.add(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
+    at = begin
+    for stream in _all(_footer_of(tail, stripe), 1):
+        members = _parse(stream)
+        kind, column, length = _whole(members, 1), _whole(members, 2), _whole(members, 3)
+        if at + length > end:
+            raise Corrupt(f"a stream of {length} bytes at {at} reaches beyond its stripe", offset=at, field="stream")
+        marks.add(at, length, f"column {column} {_STREAMS[kind] if kind < len(_STREAMS) else f'stream {kind}'}", None)
+        at += length
+    marks.add(at, end - at, UNUSED, None)
 
 
 # ---- the same streams under other types ---------------------------------------------------------------------------------------------------

@@ -127,34 +127,74 @@ def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | Bit
     if asked is None or asked.kind == "range":
         return True
     cursor = Cursor(payload)
+    version, rows, values, null = _head(cursor, row_count)
+    if asked.kind in ("null", "not null"):
+        body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
+        found = BitMap() if null is None else _rows(cursor, body, null, rows)
+        return index_keys.verdict(found if asked.kind == "null" else bitmap.rows(row_count) - found, row_count)
+    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(asked.keys))
+    found = BitMap()
+    for entry in entries:
+        found |= _rows(cursor, body, entry, rows)
+    return index_keys.verdict(found if asked.kind == "equal" else bitmap.rows(row_count) - found, row_count)
+
+
+def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:
+    """Version, rows, distinct values, and where the nulls are."""
     version = cursor.u8("version")
     if version not in (1, 2):
         msg = f"bitmap indexes of version {version} are newer than lakekit; versions 1 and 2 are known"
         raise Unsupported(msg, feature="file-index.bitmap")
-    if cursor.i32be("rows") != row_count:
+    rows = cursor.i32be("rows")
+    if row_count is not None and rows != row_count:
         raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
     values = cursor.i32be("distinct values")
     null = None
     if cursor.flag("has null"):
         null = _Entry(cursor.i32be("null offset"), cursor.i32be("null length") if version == 2 else -1)
-    if asked.kind in ("null", "not null"):
-        body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
-        found = BitMap() if null is None else _rows(payload, body, null, row_count)
-        return index_keys.verdict(found if asked.kind == "null" else bitmap.rows(row_count) - found, row_count)
-    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(asked.keys))
-    found = BitMap()
-    for entry in entries:
-        found |= _rows(payload, body, entry, row_count)
-    return index_keys.verdict(found if asked.kind == "equal" else bitmap.rows(row_count) - found, row_count)
+    return version, rows, values, null
 
 
-def _rows(payload: bytes, body: int, entry: _Entry, row_count: int) -> BitMap:
+def walk(cursor: Cursor, t: DataType | None) -> None:
+    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    version, rows, values, null = _head(cursor)
+    if t is None:
+        cursor.raw(cursor.left, "values and bitmaps")
+        return
+    entries, body = _all_1(cursor, t, values) if version == 1 else _all_2(cursor, t)
+    if null is not None:
+        with cursor.within("null"):
+            _rows(cursor, body, null, rows)
+    for number, entry in enumerate(entries):
+        with cursor.within(f"value {number}"):
+            _rows(cursor, body, entry, rows)
+
+
+def _all_1(cursor: Cursor, t: DataType, values: int) -> tuple[list[_Entry], int]:
+    return [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, None)], cursor.tell
+
+
+def _all_2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
+    with cursor.within("blocks"):
+        heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
+    length = cursor.i32be("blocks length")
+    start = cursor.tell
+    cursor.skip(length, "blocks")
+    found = []
+    for number, (_, (offset,)) in enumerate(heads):
+        with cursor.within(f"block {number}"):
+            found += _block(cursor, t, start, length, offset, None)
+    return found, start + length
+
+
+def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
+    payload = bytes(cursor.data)
     if entry.offset < 0:
         found = BitMap([-1 - entry.offset])
     else:
         at = min(body + entry.offset, len(payload))
         end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
-        found = bitmap.read_roaring(Cursor(payload, at=at, end=end), "bitmap")
+        found = bitmap.read_roaring(Cursor(payload, at=at, end=end, marks=cursor.marks), "bitmap")
     if found and found.max() >= row_count:
         raise Cursor(payload).wrong(f"row {found.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
     return found
@@ -170,14 +210,21 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         for _ in range(count):
             key = index_keys.read_key(cursor, t, "value")
             if wanted is None or key in wanted:
-                found.append((key, tuple(cursor.i32be("number") for _ in range(numbers))))
+                found.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
             else:
                 cursor.raw(4 * numbers, "numbers")
         return found
+    begin = cursor.tell
     table = np.frombuffer(cursor.raw(count * (width + 4 * numbers), "entries"), [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
         keys = index_keys.ordered(keys, width)
+    if cursor.marks is not None:
+        for i, key in enumerate(keys.tolist()):
+            start = begin + i * (width + 4 * numbers)
+            cursor.marks.add(start, width, "value", key)
+            for j in range(numbers):
+                cursor.marks.add(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
     at = np.arange(count) if wanted is None else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
     return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
 
@@ -204,12 +251,16 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
             by_block.setdefault(heads[block][1][0], set()).add(key)
     found = []
     for offset, keys in by_block.items():
-        if not 0 <= offset <= length:
-            raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
-        block_cursor = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + length)
-        count = block_cursor.i32be("entries")
-        found += [_Entry(*numbers) for _, numbers in _take(block_cursor, t, count, 2, keys)]
+        found += _block(cursor, t, start, length, offset, keys)
     return found, start + length
+
+
+def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None) -> list[_Entry]:
+    """The entries of the block at an offset among all blocks."""
+    if not 0 <= offset <= length:
+        raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
+    inside = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + length, marks=cursor.marks)
+    return [_Entry(*numbers) for _, numbers in _take(inside, t, inside.i32be("entries"), 2, wanted)]
 
 
 def _body_2(cursor: Cursor, t: DataType, values: int) -> int:

@@ -76,16 +76,27 @@ def _places(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> 
     return np.where(mixed < 0, ~mixed, mixed) % np.int32(bits)
 
 
+def _head(cursor: Cursor) -> tuple[int, int]:
+    """Hash functions and bits."""
+    k = cursor.i32be("hash functions")
+    bits = 8 * cursor.left
+    if not 1 <= k <= 65536 or not 0 < bits < _MAX_BITS:
+        raise cursor.wrong(f"{k} hash functions over {bits} bits", "hash functions", at=0)
+    return k, bits
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are bits
+    """Reads all there is, for the marks. Raises `Corrupt`."""
+    _head(cursor)
+    cursor.raw(cursor.left, "bits")
+
+
 def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
     """False when no row can match. Raises `Corrupt`."""
     asked = index_keys.question(leaf, t)
     if asked is None or asked.kind != "equal":
         return True
-    cursor = Cursor(payload)
-    k = cursor.i32be("hash functions")
-    bits = 8 * cursor.left
-    if not 1 <= k <= 65536 or not 0 < bits < _MAX_BITS:
-        raise cursor.wrong(f"{k} hash functions over {bits} bits", "hash functions", at=0)
+    k, bits = _head(Cursor(payload))
     keys = list(asked.keys)
     if t.root in index_keys.WIDTHS:
         inside = [key for key in keys if isinstance(key, int) and -(2**63) <= key < 2**63]

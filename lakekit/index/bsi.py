@@ -97,7 +97,22 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     count = cursor.count("slices", each=8)
     if count > 64:
         raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
-    return _Part(least, existence, [bitmap.read_roaring(cursor, "slice") for _ in range(count)])
+    slices = []
+    for number in range(count):
+        with cursor.within(f"slice {number}"):
+            slices.append(bitmap.read_roaring(cursor, "slice"))
+    return _Part(least, existence, slices)
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here
+    """Reads all there is, for the marks. Raises `Corrupt`, `Unsupported`."""
+    _known(cursor)
+    rows = cursor.i32be("rows")
+    for part in ("positive", "negative"):
+        if cursor.flag(f"has {part}"):
+            with cursor.within(part):
+                _read_part(cursor, rows)
+    cursor.finish("bsi index")
 
 
 def _answer(asked: Question, positive: _Part, negative: _Part, row_count: int) -> BitMap:

@@ -17,6 +17,7 @@ Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.codec.index_keys import Question
+    from lakekit.codec.marks import Marks
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -105,6 +107,7 @@ def _slices(codes: NDArray[np.int64], count: int) -> bytes:
 
 
 class _Head(NamedTuple):
+    rows: int
     distinct: int
     low: Key
     high: Key
@@ -117,7 +120,7 @@ def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | Bit
     asked = index_keys.question(leaf, t)
     if asked is None or (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
         return True
-    head = _read_head(payload, t, row_count)
+    head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
         return index_keys.verdict(bitmap.rows(row_count) if asked.kind == "null" else BitMap(), row_count)
     slices = _Slices(payload, head.slices, row_count)
@@ -133,20 +136,45 @@ def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | Bit
     return index_keys.verdict(found, row_count)
 
 
-def _read_head(payload: bytes, t: DataType, row_count: int) -> _Head:
-    cursor = Cursor(payload)
+def walk(cursor: Cursor, t: DataType | None) -> None:
+    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    if t is None:
+        cursor.i32be("head length")
+        _known(cursor)
+        cursor.i32be("rows")
+        cursor.i32be("distinct values")
+        cursor.raw(cursor.left, "bounds, dictionary and slices")
+        return
+    payload, marks = bytes(cursor.data), cursor.marks
+    head = _read_head(cursor, t, None)
+    with cursor.within("dictionary"):
+        inside = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)), marks=marks)
+        chunks, heads, body = _read_dictionary(inside, head)
+        following = Cursor(payload, at=min(heads, len(payload)), marks=marks)
+        for number in range(chunks):
+            with cursor.within(f"chunk {number}"):
+                chunk = _read_chunk(following, t)
+                _keys(Cursor(payload, at=min(body + chunk.offset, len(payload)), marks=marks), t, chunk)
+    with cursor.within("slices"):
+        slices = _Slices(payload, head.slices, head.rows, marks)
+        slices.existence()
+        slices.all()
+
+
+def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _Head:
     length = cursor.i32be("head length")
     _known(cursor)
-    if cursor.i32be("rows") != row_count:
+    rows = cursor.i32be("rows")
+    if row_count is not None and rows != row_count:
         raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=5)
     count = cursor.i32be("distinct values")
-    if not 0 <= count <= row_count:
-        raise cursor.wrong(f"{count} distinct values in {row_count} rows", "distinct values", at=9)
+    if not 0 <= count <= rows:
+        raise cursor.wrong(f"{count} distinct values in {rows} rows", "distinct values", at=9)
     low, high = (index_keys.read_key(cursor, t, "min"), index_keys.read_key(cursor, t, "max")) if count else (0, 0)
     dictionary_length = cursor.i32be("dictionary length")
     if cursor.tell != 4 + length or dictionary_length < 0:
         raise cursor.wrong(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
-    return _Head(count, low, high, cursor.tell, cursor.tell + dictionary_length)
+    return _Head(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
 
 
 def _known(cursor: Cursor) -> None:
@@ -159,8 +187,8 @@ def _known(cursor: Cursor) -> None:
 class _Slices:
     """The bit-sliced half of the index, read as far as a question needs it."""
 
-    def __init__(self, payload: bytes, at: int, row_count: int) -> None:
-        cursor = Cursor(payload, at=min(at, len(payload)))
+    def __init__(self, payload: bytes, at: int, row_count: int, marks: Marks | None = None) -> None:
+        cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
         length = cursor.i32be("slices head length")
         _known(cursor)
         self.n = cursor.u8("slices")
@@ -168,12 +196,15 @@ class _Slices:
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
             raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
         self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
-        self.payload, self.body, self.row_count = payload, cursor.tell, row_count
+        self.payload, self.body, self.row_count, self.marks = payload, cursor.tell, row_count, marks
         self.kept: list[BitMap] | None = None
 
     def _bitmap(self, offset: int, length: int, field: str) -> BitMap:
-        cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)))
+        cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
+        start = cursor.tell
         found = bitmap.roaring(cursor.raw(length, field))
+        if self.marks is not None:
+            bitmap.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
         if found and found.max() >= self.row_count:
             raise cursor.wrong(f"row {found.max()} of {self.row_count}", field)
         return found
@@ -183,7 +214,10 @@ class _Slices:
 
     def all(self) -> list[BitMap]:
         if self.kept is None:
-            self.kept = [self._bitmap(self.existence_length + offset, length, "slice") for offset, length in self.places]
+            self.kept = []
+            for number, (offset, length) in enumerate(self.places):
+                with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
+                    self.kept.append(self._bitmap(self.existence_length + offset, length, "slice"))
         return self.kept
 
 
@@ -224,15 +258,8 @@ class _Chunk(NamedTuple):
 def _find(payload: bytes, t: DataType, head: _Head, key: Key) -> tuple[int, bool]:
     """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one."""
     cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
-    if cursor.i32be("dictionary head length") != 13:
-        raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
-    _known(cursor)
-    chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
-    if offsets_length != 4 * chunks or chunks < 1:
-        raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
-    offsets = cursor.tell
-    heads = offsets + offsets_length
-    body = heads + heads_length
+    chunks, heads, body = _read_dictionary(cursor, head)
+    offsets = heads - 4 * chunks
     low, high = 0, chunks
     found: _Chunk | None = None
     while low < high:
@@ -252,6 +279,22 @@ def _find(payload: bytes, t: DataType, head: _Head, key: Key) -> tuple[int, bool
     return found.code + 1 + place, place < len(keys) and keys[place] == key
 
 
+def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
+    """How many chunks there are, where their heads begin, and where their keys do."""
+    if cursor.i32be("dictionary head length") != 13:
+        raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
+    _known(cursor)
+    chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
+    if offsets_length != 4 * chunks or chunks < (head.distinct > 0):
+        raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
+    offsets = cursor.tell
+    if cursor.marks is not None:
+        for number in range(chunks):
+            cursor.i32be(f"chunk {number} offset")
+    heads = offsets + offsets_length
+    return chunks, heads, heads + heads_length
+
+
 def _read_chunk(cursor: Cursor, t: DataType) -> _Chunk:
     _known(cursor)
     first = index_keys.read_key(cursor, t, "first key")
@@ -266,8 +309,13 @@ def _keys(cursor: Cursor, t: DataType, chunk: _Chunk) -> list[Key]:
     """The keys of a chunk besides its first."""
     width = WIDTHS.get(t.root)
     if width is not None:
+        begin = cursor.tell
         data = cursor.raw(width * chunk.others, "keys")
-        return index_keys.ordered(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
+        keys = index_keys.ordered(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
+        if cursor.marks is not None:
+            for number, key in enumerate(keys):
+                cursor.marks.add(begin + width * number, width, "key", key)
+        return keys
     cursor.raw(4 * chunk.others, "key offsets")
     return [index_keys.read_key(cursor, t, "key") for _ in range(chunk.others)]
 

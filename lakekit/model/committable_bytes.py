@@ -29,6 +29,7 @@ from lakekit.options.frozen import EMPTY, Frozen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakekit.codec.marks import Marks
     from lakekit.model.data_file import DataFile
     from lakekit.model.index_file import IndexFile
 
@@ -78,9 +79,9 @@ def _i64(number: int) -> bytes:
     return number.to_bytes(8, "big", signed=True)
 
 
-def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None) -> CommitMessage:
+def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: Marks | None = None) -> CommitMessage:
     """The message of some bytes, of versions 1 to 11. Raises `Corrupt`, `Unsupported`."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     found = _read_message(cursor, version)
     cursor.finish("commit message")
     return found
@@ -92,19 +93,21 @@ def _read_message(cursor: Cursor, version: int) -> CommitMessage:
         msg = f"a commit message of version {version}: lakekit reads versions 1 to {MESSAGE_VERSION}"
         raise Unsupported(msg, feature="file.commit-message", path=cursor.path)
 
-    def files() -> tuple[DataFile, ...]:
-        return read_list(cursor, read_file, shape)
+    def files(name: str) -> tuple[DataFile, ...]:
+        with cursor.within(name):
+            return read_list(cursor, read_file, shape)
 
-    def indexes() -> tuple[IndexFile, ...]:
-        return read_list(cursor, read_index, shape)
+    def indexes(name: str) -> tuple[IndexFile, ...]:
+        with cursor.within(name):
+            return read_list(cursor, read_index, shape)
 
     partition, bucket = read_partition(cursor), cursor.i32be("bucket")
     total = cursor.i32be("total buckets") if version >= 7 and cursor.flag("has total buckets") else None
     late = version < 10
-    new, deleted, changelog = files(), files(), files()
-    new_index, deleted_index = ((), ()) if late else (indexes(), indexes())
-    before, after, compact_changelog = files(), files(), files()
-    compact_new, compact_deleted = indexes(), indexes() if version > 2 else ()
+    new, deleted, changelog = files("new files"), files("deleted files"), files("changelog files")
+    new_index, deleted_index = ((), ()) if late else (indexes("new index files"), indexes("deleted index files"))
+    before, after, compact_changelog = files("compacted before"), files("compacted after"), files("compacted changelog")
+    compact_new, compact_deleted = indexes("compacted new index files"), indexes("compacted deleted index files") if version > 2 else ()
     if late and not (before or after or compact_changelog):
         new_index, deleted_index, compact_new, compact_deleted = compact_new, compact_deleted, (), ()
     return CommitMessage(
@@ -131,12 +134,12 @@ def encode(committable: Committable) -> bytes:
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
-def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None) -> Committable:
+def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: Marks | None = None) -> Committable:
     """The committable of some bytes, of versions 1 to 5. Raises `Corrupt`, `Unsupported`."""
     if not 1 <= version <= COMMITTABLE_VERSION:
         msg = f"a committable of version {version}: lakekit reads versions 1 to {COMMITTABLE_VERSION}"
         raise Unsupported(msg, feature="file.commit-message", path=path)
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     identifier = cursor.i64be("identifier")
     watermark = None if cursor.flag("no watermark") else cursor.i64be("watermark")
     if version <= 4:

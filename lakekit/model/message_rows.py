@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lakekit.codec import binary_row
 from lakekit.model.data_file import DataFile, Stats
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
+from lakekit.model.record_schemas import FILE
 from lakekit.types import Instant, parse
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_STATS = "ROW<min BYTES, max BYTES, nulls ARRAY<BIGINT>>"
+_STATS = "ROW<_MIN_VALUES BYTES, _MAX_VALUES BYTES, _NULL_COUNTS ARRAY<BIGINT>>"
 FILE_TYPES = tuple(
     parse(text)
     for text in (
@@ -33,6 +34,8 @@ FILE_TYPES = tuple(
         *("ARRAY<STRING>", "TIMESTAMP(3)", "BIGINT", "BYTES", "TINYINT", "ARRAY<STRING>", "STRING", "BIGINT", "ARRAY<STRING>"),
     )
 )
+FILE_NAMES = tuple(name for name, _ in FILE)
+INDEX_NAMES = ("_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_DELETIONS_VECTORS_RANGES", "_EXTERNAL_PATH", "_GLOBAL_INDEX")
 _RANGE_3 = "ROW<f0 STRING, f1 INT, f2 INT>"
 _RANGE_4 = "ROW<f0 STRING, f1 INT, f2 INT, c BIGINT>"
 _GLOBAL = "ROW<s BIGINT, e BIGINT, f INT, x ARRAY<INT>, m BYTES>"
@@ -69,7 +72,7 @@ def read_file(cursor: Cursor, shape: Shape) -> DataFile:
     """The data file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
-    found = [*_decoded(cursor, at, row, FILE_TYPES[: shape.file_fields]), *[None] * 8]
+    found = [*_decoded(cursor, at, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
     needed = [found[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
     if any(value is None for value in needed) or None in found[11] or None in (found[16] or []) or None in (found[19] or []):
         raise cursor.wrong("a required field is null", "file", at=at)
@@ -98,9 +101,12 @@ def read_file(cursor: Cursor, shape: Shape) -> DataFile:
     )
 
 
-def _decoded(cursor: Cursor, at: int, row: bytes, types: Sequence[Any]) -> tuple[Any, ...]:
+def _decoded(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...]:
     try:
-        return binary_row.decode(row, types)
+        if cursor.marks is None:
+            return binary_row.decode(row, types)
+        with cursor.marks.within(at=at):
+            return binary_row.decode(row, types, names=names, marks=cursor.marks)
     except ValueError as error:
         raise cursor.wrong(str(error), "row", at=at) from None
 
@@ -140,7 +146,7 @@ def read_index(cursor: Cursor, shape: Shape) -> IndexFile:
     """The index file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
-    found = [*_decoded(cursor, at, row, INDEX_TYPES[shape.index_version]), None, None]
+    found = [*_decoded(cursor, at, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
     covers = found[6]
     ranges = [(*item, None)[:4] if item is not None else (None,) for item in found[4] or []]
     required = [*found[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
@@ -176,7 +182,11 @@ def write_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
 
 def read_list(cursor: Cursor, read: Callable[[Cursor, Shape], T], shape: Shape) -> tuple[T, ...]:
     """The list at the cursor. Raises `Corrupt`."""
-    return tuple(read(cursor, shape) for _ in range(cursor.count("count", each=12)))
+    found: list[T] = []
+    for _ in range(cursor.count("count", each=12)):
+        with cursor.within(f"[{len(found)}]"):
+            found.append(read(cursor, shape))
+    return tuple(found)
 
 
 def write_partition(partition: bytes) -> bytes:

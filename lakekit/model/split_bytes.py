@@ -22,6 +22,7 @@ from lakekit.model.split import DeletionFile, Split
 from lakekit.options.frozen import Frozen
 
 if TYPE_CHECKING:
+    from lakekit.codec.marks import Marks
     from lakekit.model.data_file import DataFile
 
 MAGIC = -2394839472490812314
@@ -56,9 +57,9 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     return b"".join([b"\1", jutf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
 
 
-def decode(data: bytes, *, path: str | None = None) -> Split:
+def decode(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> Split:
     """The split of some bytes, of versions 1 to 8. Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits."""
-    cursor = Cursor(data, path=path)
+    cursor = Cursor(data, path=path, marks=marks)
     first = cursor.i64be("magic or snapshot")
     version = cursor.i32be("version") if first == MAGIC else 1
     shape = _SHAPES.get(version)
@@ -71,7 +72,8 @@ def decode(data: bytes, *, path: str | None = None) -> Split:
     if cursor.i32be("files before") or cursor.flag("has deletions before"):
         msg = "a split that holds the files before a change and those after it: engines stopped writing them with 1.4"
         raise Unsupported(msg, feature="file.split", path=path)
-    files = read_list(cursor, read_file, shape)
+    with cursor.within("files"):
+        files = read_list(cursor, read_file, shape)
     deletions = _read_deletions(cursor, files, version) if cursor.flag("has deletions") else {}
     streaming, raw = cursor.flag("streaming"), cursor.flag("raw")
     cursor.finish("split")

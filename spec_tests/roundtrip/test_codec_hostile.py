@@ -210,4 +210,4 @@ def test_a_cursor_marks_what_it_read() -> None:
     cursor = Cursor(b"\0\0\0\3abc\1", marks=True)
     cursor.raw(cursor.i32be("length"), "body")
     cursor.u8("tail")
-    assert [tuple(mark) for mark in cursor.marks or ()] == [(0, 4, "length", 3), (4, 3, "body", b"abc"), (7, 1, "tail", 1)]
+    assert [tuple(mark)[:4] for mark in cursor.marks or ()] == [(0, 4, "length", 3), (4, 3, "body", b"abc"), (7, 1, "tail", 1)]

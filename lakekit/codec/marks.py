@@ -1,0 +1,125 @@
+"""What decoders say of the bytes they read: `Marks` goes down with them where somebody wants to look, and is None everywhere else.
+
+    offset  length  field                  value      section
+    0       1       version                1          FORMAT 8.1
+    1       4       vectors[0].length      24         FORMAT 8.1
+
+A value read out of a field that was read as bytes before lies inside its mark; `leaves` keeps the innermost marks, so that each byte has one.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.errors import Corrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+UNUSED = "padding"
+"""Bytes that are there and mean nothing."""
+UNREAD = "not read"
+"""Bytes that no decoder looked at: those after an error."""
+
+
+class Mark(NamedTuple):
+    """One value that was read: where its bytes are, what the decoder called it, what it was, and where the format's page tells of it."""
+
+    offset: int
+    length: int
+    field: str
+    value: object
+    section: str = ""
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.offset + self.length
+
+
+class Marks:
+    """Marks in the order of reading. `wrong_at` is where the innermost decoder met an error."""
+
+    __slots__ = ("found", "name", "section", "shift", "wrong_at")
+
+    def __init__(self, *, section: str = "") -> None:
+        self.found: list[Mark] = []
+        self.name, self.section, self.shift = "", section, 0
+        self.wrong_at: int | None = None
+
+    def __iter__(self) -> Iterator[Mark]:
+        return iter(self.found)
+
+    def add(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
+        """Says what some bytes are; the offset counts from where the decoder's bytes begin."""
+        name = f"{self.name}.{field}" if self.name and field else self.name or field
+        self.found.append(Mark(self.shift + offset, length, name, value, section or self.section))
+
+    def means(self, value: object) -> None:
+        """What the bytes marked last mean, where it is more than what they are."""
+        self.found[-1] = self.found[-1]._replace(value=value)
+
+    @contextmanager
+    def within(self, name: str = "", *, at: int = 0, section: str = "") -> Iterator[None]:
+        """Marks made inside are called `name.…`, count their offsets from `at`, and belong to that section."""
+        before = self.name, self.section, self.shift
+        self.name = f"{self.name}.{name}" if self.name and name else self.name or name
+        self.section, self.shift = section or self.section, self.shift + at
+        try:
+            yield
+        except Corrupt as error:
+            if self.wrong_at is None and error.offset is not None:
+                self.wrong_at = self.shift + error.offset
+            raise
+        finally:
+            self.name, self.section, self.shift = before
+
+    def rename(self, since: int, old: str, new: str) -> None:
+        """Puts `new` for `old` in the names of all marks from number `since` on: items of a list get their numbers."""
+        for i in range(since, len(self.found)):
+            self.found[i] = self.found[i]._replace(field=self.found[i].field.replace(old, new, 1))
+
+    def fill(self, start: int, end: int, *, since: int) -> None:
+        """Calls whatever no mark from number `since` on covers between `start` and `end` padding."""
+        at = start + self.shift
+        for mark in sorted(self.found[since:], key=lambda mark: mark.offset):
+            if mark.offset > at:
+                self.add(at - self.shift, mark.offset - at, UNUSED, None)
+            at = max(at, mark.end)
+        if at < end + self.shift:
+            self.add(at - self.shift, end + self.shift - at, UNUSED, None)
+
+
+def leaves(marks: Sequence[Mark], size: int) -> list[Mark]:
+    """The innermost marks in the order of their bytes, each byte from 0 to `size` in exactly one; bytes without any are called `UNREAD`.
+
+    Of two marks over the same bytes the later one stays; where damaged bytes are read twice under two names, the first name stays.
+    """
+    order = sorted(range(len(marks)), key=lambda i: (marks[i].offset, -marks[i].length, i))
+    parents: set[int] = set()
+    open_: list[int] = []
+    for i in order:
+        mark = marks[i]
+        if not mark.length:
+            parents.add(i)
+            continue
+        while open_ and marks[open_[-1]].end <= mark.offset:
+            open_.pop()
+        if open_ and mark.end <= marks[open_[-1]].end:
+            parents.add(open_[-1])
+        open_.append(i)
+    found: list[Mark] = []
+    at = 0
+    for i in order:
+        mark = marks[i]
+        if i in parents or mark.end <= at or mark.offset >= size:
+            continue
+        start, end = max(mark.offset, at), min(mark.end, size)
+        if start > at:
+            found.append(Mark(at, start - at, UNREAD, None))
+        found.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
+        at = end
+    if at < size:
+        found.append(Mark(at, size - at, UNREAD, None))
+    return found
