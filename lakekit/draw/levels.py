@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import color, html
+from lakekit.draw import color, html, text
 from lakekit.draw.key_axis import axis_of
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, Word
 from lakekit.draw.words import cell, columns_wide, count, cut, plural, printable, size
@@ -41,6 +41,7 @@ _NARROW = 0.003
 _LINE = 16.0
 _GHOST = 0.6
 """How high the lane of removed files is beside that of living ones."""
+_NAMED = 6
 
 
 # ---- facts ----------------------------------------------------------------------------------------------------------------------------------
@@ -76,24 +77,34 @@ class LevelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A bucket at one snapshot: its files, which of them the snapshot `added`, and the files it `removed`. Files of level 0 stand newest first."""
+    """A bucket at one snapshot: its files, which of them were `added`, which are `leaving` later, and the files that were `removed`.
+
+    Files of level 0 stand newest first. `lit` are those that a read would open, None where nothing is asked.
+    """
 
     snapshot_id: int | None
     files: tuple[LevelFile, ...]
     added: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
     removed: tuple[LevelFile, ...] = ()
+    lit: frozenset[str] | None = None
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """Files that stand out."""
+        return self.added | self.leaving if self.lit is None else self.lit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of the picture: `lit` are the files that a read would open, None where nothing is asked; `probe` is the key a line stands at."""
+    """What is asked of the picture: the key a line stands at, and lines below the title."""
 
-    lit: frozenset[str] | None = None
     probe: Key | None = None
-    said: str = ""
+    said: tuple[str, ...] = ()
 
 
 NOTHING = Asked()
+NOWHERE = State(snapshot_id=None, files=())
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------------------------------
@@ -160,11 +171,11 @@ def picture(
     sheet = _Sheet(axis=axis, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
     sheet.word(0.0, printable(title), bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (asked.said, _merging(len(every), limit))):
+    for line in filter(None, (*asked.said, _merging(len(every), limit))):
         sheet.word(0.0, printable(line))
         sheet.top += _LINE
     begin = sheet.top
-    rooms = _rooms(states, asked, axis, limit)
+    rooms = _rooms(states, axis, limit)
     for at, state in enumerate(states):
         if len(states) > 1:
             sheet.word(0.0, f"snapshot {state.snapshot_id}", color="muted")
@@ -177,7 +188,7 @@ def picture(
         boxes=tuple(sheet.boxes),
         marks=tuple(sheet.marks),
         height=sheet.top + 2,
-        told=" ".join(filter(None, (f"{title}.", *(_told(state, many=len(states) > 1) for state in states), asked.said))),
+        told=" ".join(filter(None, (f"{title}.", *(_told(state, many=len(states) > 1) for state in states), *asked.said))),
         merged=_merging(len(every), limit),
     )
 
@@ -206,7 +217,7 @@ def _totals(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _rooms(states: Sequence[State], asked: Asked, axis: KeyAxis, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _rooms(states: Sequence[State], axis: KeyAxis, limit: int) -> list[dict[tuple[int, bool], Groups]]:
     """What shares a box, for each state by level and whether it was removed: every file alone, or runs of neighbours where there are too many.
 
     Files that differ from their neighbours (read, added) stay alone while they are few.
@@ -218,13 +229,13 @@ def _rooms(states: Sequence[State], asked: Asked, axis: KeyAxis, limit: int) -> 
     total = sum(len(found) for room in rooms for found in room.values())
     if total <= limit:
         return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
-    known = [asked.lit if asked.lit is not None else state.added for state in states]
-    special = sum(file.name in names for state, names in zip(states, known, strict=True) for file in state.files)
+    special = sum(file.name in state.marked for state in states for file in state.files)
     alone = special * 2 + sum(map(len, rooms)) < limit // 2
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
     share = math.ceil(total / max(1, spare))
     return [
-        {place: _runs(found, share, known[at] if alone and not place[1] else frozenset()) for place, found in room.items()} for at, room in enumerate(rooms)
+        {place: _runs(found, share, states[at].marked if alone and not place[1] else frozenset()) for place, found in room.items()}
+        for at, room in enumerate(rooms)
     ]
 
 
@@ -317,19 +328,20 @@ def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: st
                 width=(high - low) * span,
                 top=sheet.top + room - height,
                 height=height,
-                look=_look(sheet.asked, state, group, removed=prefix.endswith("removed/")),
+                look=_look(state, group, removed=prefix.endswith("removed/")),
                 gone=sum(file.gone * file.row_count for file in group) / rows if rows > 0 else 0.0,
-                hint=hint(group, sheet.asked, "" if prefix.endswith("removed/") else None, is_append=sheet.is_append),
+                hint=hint(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
             )
         )
 
 
-def _look(asked: Asked, state: State, group: tuple[LevelFile, ...], *, removed: bool) -> str:
-    if removed:
+def _look(state: State, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+    names = {file.name for file in group}
+    if removed or names <= state.leaving:
         return "removed"
-    if asked.lit is not None:
-        return "lit" if any(file.name in asked.lit for file in group) else "dim"
-    return "added" if any(file.name in state.added for file in group) else ""
+    if state.lit is not None:
+        return "lit" if names & state.lit else "dim"
+    return "added" if names & state.added else ""
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------------------------------
@@ -343,25 +355,24 @@ def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
     return f"{'rows' if is_append else 'keys'} {low} .. {high}"
 
 
-def hint(files: Sequence[LevelFile], asked: Asked = NOTHING, removed: str | None = None, *, is_append: bool = False) -> str:
-    """What hovering over a box says."""
+def hint(files: Sequence[LevelFile], state: State | None, *, is_append: bool = False) -> str:
+    """What hovering over a box says; without a state it was removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
-    last = "  removed" if removed is not None else ""
+    read = 0 if state is None or state.lit is None else sum(one.name in state.lit for one in files)
+    word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{count(read)} to be read"
     if len(files) > 1:
-        read = "" if asked.lit is None or removed is not None else f"  {count(sum(one.name in asked.lit for one in files))} to be read"
-        rows = sum(one.row_count for one in files)
-        return f"{plural(len(files), 'file')}  {level}{size(sum(one.size_bytes for one in files))}  {plural(rows, 'row')}{read}{last}"
-    read = "  to be read" if asked.lit is not None and removed is None and file.name in asked.lit else ""
-    lost = f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
-    lost += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
-    said = f"{file.name}  {level}{size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}{lost}{read}{last}"
-    return printable(said)
+        said = f"{plural(len(files), 'file')}  {level}{size(sum(one.size_bytes for one in files))}  {plural(sum(one.row_count for one in files), 'row')}"
+    else:
+        said = f"{file.name}  {level}{size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
+        said += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
+        said += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
+    return printable(f"{said}  {word}".rstrip())
 
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:
     """All facts of a file on one line."""
-    parts = [hint([file], is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
+    parts = [hint([file], NOWHERE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
     if file.source:
         parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")
     if file.created:
@@ -400,7 +411,8 @@ def drawing(found: Picture, *, width: float = WIDTH) -> Drawing:
 
 
 def _shapes(box: Box, width: float) -> list[Shape]:
-    whole = Rect(x=box.left * width, y=box.top, width=max(1.0, box.width * width - 1), height=box.height, color=color.level(box.level), round=2, hint=box.hint)
+    ground, wide = color.level(box.level), max(1.0, box.width * width - 1)
+    whole = Rect(x=box.left * width, y=box.top, width=wide, height=box.height, color=ground, round=2, hint=box.hint, key=box.key)
     if box.look == "removed":
         return [replace(whole, color="removed", outline=True)]
     band = 0.0 if box.gone <= 0 else min(box.height, max(2.0, box.height * box.gone))
@@ -408,7 +420,7 @@ def _shapes(box: Box, width: float) -> list[Shape]:
     if band:
         shapes.append(replace(whole, height=band, faint=True))
     if box.look in ("added", "lit"):
-        shapes.append(replace(whole, color="probe" if box.look == "lit" else "added", outline=True, hint="", key=""))
+        shapes.append(replace(whole, color="probe" if box.look == "lit" else "added", outline=True))
     return shapes
 
 
@@ -430,12 +442,28 @@ def as_html(title: str, states: Sequence[State], *, is_append: bool = False, ask
             (state.snapshot_id, level, len(found), size(sum(f.size_bytes for f in found)), sum(f.row_count for f in found))
             for level, found in _levels(state.files)
         ]
-        names = asked.lit if asked.lit is not None else state.added
-        word = "to be read" if asked.lit is not None else "added"
-        marked = [(word, file) for file in state.files if file.name in names] + [("removed", file) for file in state.removed]
-        rows += [_row(state, file, mark) for mark, file in (*marked, *(("", file) for file in state.files if file.name not in names))]
-    files = html.table(("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=asked.said or "files")
+        word = "added" if state.lit is None else "to be read"
+        marked = [(word if file.name not in state.leaving else "removed later", file) for file in state.files if file.name in state.marked]
+        rest = [("", file) for file in state.files if file.name not in state.marked]
+        rows += [_row(state, file, mark) for mark, file in (*marked, *(("removed", file) for file in state.removed), *rest)]
+    files = html.table(
+        ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=" · ".join(asked.said) or "files"
+    )
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
+
+
+def as_text(title: str, states: Sequence[State], *, width: int = text.WIDTH, asked: Asked = NOTHING) -> str:
+    """The states in characters, and what is read, added or removed in words."""
+    parts = list(asked.said)
+    for state in states:
+        boxes = [text.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
+        head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
+        parts.append(text.levels(head, boxes, width=width, probe=asked.probe))
+        for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
+            if names:
+                more = f" … {count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""
+                parts.append(cut(f"  {what}: {printable(', '.join(sorted(names)[:_NAMED]))}{more}", width))
+    return "\n".join(parts)
 
 
 def _row(state: State, file: LevelFile, mark: str) -> tuple[object, ...]:

@@ -1,0 +1,411 @@
+"""The levels of a bucket as a widget: choose a snapshot, a bucket and a key, click a file.
+
+    at        [1 ───●── 10]  ◀ earlier  later ▶  ▷ play      partition [dt=…]  bucket [0]  compare with [–]
+    probe key [ 4711 ]   filter [ amount > 3 ]
+    boxes of `draw.levels`, each a button
+    what the filter leaves out, or what was wrong with it
+    the chosen file's facts, and the line of Python that repeats the choice
+
+Reads the snapshots and the manifests of the snapshot shown, each once.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import traitlets
+
+from lakekit.draw import color, html, levels
+from lakekit.draw.words import plural, printable, size
+from lakekit.notebook.pictured import Pictured
+from lakekit.notebook.stage import Spot, Stage
+from lakekit.table import history, picture
+from lakekit.table.picture import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from lakekit.draw.levels import LevelFile, State
+    from lakekit.draw.shapes import Drawing
+    from lakekit.read.explain import Explain
+    from lakekit.table import Table
+
+_KEPT = 64
+"""Snapshots whose files are remembered."""
+_OFFERED = 1000
+"""Partitions a box offers; others are set from Python."""
+_ROWS = 10
+_PLAIN = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
+
+
+class Levels(Pictured):
+    """The files of one bucket by level and key; traits may be set, observed and linked.
+
+    `at` is the snapshot, `selected` the name of the chosen file, `probe` a key as it is typed (`4711`, `1, abc`), `filter` a condition in SQL, `compare_to`
+    a snapshot to put above (0: none). `lit` are the files of the bucket that a read with probe and filter opens, as the planner says. `code` repeats the
+    choice. Bad input is told below the boxes and never raised. Raises what opening the table raises.
+    """
+
+    at = traitlets.Int(0)
+    partition = traitlets.Unicode("")
+    bucket = traitlets.Int(0)
+    selected = traitlets.Unicode("")
+    probe = traitlets.Unicode("")
+    filter = traitlets.Unicode("")
+    compare_to = traitlets.Int(0)
+    lit = traitlets.Tuple(read_only=True)
+    code = traitlets.Unicode("", read_only=True)
+
+    def __init__(self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None) -> None:
+        self.table = table
+        self._schema = table.handle().schema
+        listed = table.snapshots()
+        self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
+        self._files: dict[int, pl.DataFrame] = {}
+        self._changes: dict[int, picture.Changes] = {}
+        self._quiet = False
+        self._states: tuple[State, ...] = ()
+        self._asked = levels.NOTHING
+        self._title = ""
+        self._found = levels.picture("", ())
+        self._explain: Explain | None = None
+        super().__init__()
+        with self._still():
+            self.at = at if at is not None else max(self._kinds, default=0)
+            first = self._first(partition, bucket)
+            self.partition, self.bucket = first.partition, first.bucket
+        self._build()
+        self.observe(self._asked_for, ["at", "partition", "bucket", "probe", "filter", "compare_to"])
+        self.observe(lambda _: self._choose(), "selected")
+        self._draw()
+
+    # ---- what it gives -------------------------------------------------------------------------------------------------------------------
+
+    def frame(self) -> pl.LazyFrame:
+        """The rows of the chosen file as they lie; without one, those of the bucket as a scan shows them."""
+        if not self.selected:
+            return picture.bucket_frame(self.table, self._place, self.at)
+        living = any(file.name == self.selected for file in self._states[-1].files) if self._states else False
+        if living or not self._states:
+            return picture.file_frame(self.table, self.selected, self.at)
+        other = self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
+        return picture.file_frame(self.table, self.selected, other)
+
+    def drawing(self) -> Drawing:
+        """The picture of what is shown now."""
+        return levels.drawing(self._found)
+
+    def as_html(self) -> str:
+        """Levels, files and funnel as tables."""
+        return levels.as_html(self._title, self._states, is_append=self._is_append, asked=self._asked) + self._funnel()
+
+    def as_text(self) -> str:
+        """Levels and funnel in characters."""
+        funnel = "" if self._explain is None else f"\n{self._explain}"
+        return levels.as_text(self._title, self._states, asked=self._asked) + funnel
+
+    # ---- steps ---------------------------------------------------------------------------------------------------------------------------
+
+    def forward(self) -> None:
+        """To the next snapshot."""
+        self.at = min((number for number in self._kinds if number > self.at), default=self.at)
+
+    def back(self) -> None:
+        """To the snapshot before."""
+        self.at = max((number for number in self._kinds if number < self.at), default=self.at)
+
+    def steps(self) -> tuple[int, ...]:
+        """The snapshots from one compaction to the next: up to the newest one at or before `at`, else the first after it; all where there is none."""
+        compactions = [number for number, kind in self._kinds.items() if kind == "COMPACT"]
+        last = max((number for number in compactions if number <= self.at), default=min(compactions, default=max(self._kinds, default=0)))
+        before = max((number for number in compactions if number < last), default=0)
+        return tuple(number for number in sorted(self._kinds) if before <= number <= last)
+
+    def play(self, *, interval_ms: int = 1200) -> tuple[int, ...]:
+        """Steps through the snapshots of a compaction (`steps`) in the notebook, and gives their numbers."""
+        found = self.steps()
+        if found:
+            order = sorted(self._kinds)
+            first, last = order.index(found[0]), order.index(found[-1])
+            with self._still():
+                self._play.playing = False
+                self._play.min, self._play.max = 0, len(order) - 1
+                self._play.value = self._play.min = first
+                self._play.max = last
+                self._play.interval = interval_ms
+            self.at = found[0]
+            self._play.playing = len(found) > 1
+        return found
+
+    # ---- parts ---------------------------------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """The controls; each is linked with a trait."""
+        shown = ipywidgets.Layout(width="auto")
+        self._slider = ipywidgets.SelectionSlider(options=[("none", 0)], description="snapshot", continuous_update=False)
+        back, forward = (ipywidgets.Button(description=said, layout=shown) for said in ("◀ earlier", "later ▶"))
+        back.on_click(lambda _: self.back())
+        forward.on_click(lambda _: self.forward())
+        self._play = ipywidgets.Play(min=0, max=max(0, len(self._kinds) - 1), interval=1200, show_repeat=False)
+        self._play.observe(self._played, "value")
+        self._partition = ipywidgets.Dropdown(description="partition")
+        self._bucket = ipywidgets.Dropdown(description="bucket")
+        self._compare = ipywidgets.Dropdown(description="compare to")
+        self._probe = ipywidgets.Text(description="probe key", placeholder=", ".join(self._key_names), continuous_update=False)
+        self._filter = ipywidgets.Text(description="filter", placeholder="a condition in SQL", continuous_update=False)
+        self._first_rows = ipywidgets.Button(description="first rows", layout=shown, tooltip="the first rows of the chosen file, as they lie")
+        self._first_rows.on_click(lambda _: self._show_rows())
+        self._stage = Stage()
+        self._stage.observe(self._clicked, "chosen")
+        self._said, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
+        places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare]
+        asks = [*([] if self._is_append else [self._probe]), self._filter, self._first_rows]
+        rows = [[self._slider, back, forward, self._play], places, asks]
+        self.children = (*(ipywidgets.HBox(row, layout=wraps) for row in rows), self._stage, self._said, self._detail, self._rows)
+        self._offer()
+        links = {
+            "at": self._slider,
+            "partition": self._partition,
+            "bucket": self._bucket,
+            "compare_to": self._compare,
+            "probe": self._probe,
+            "filter": self._filter,
+        }
+        for name, widget in links.items():
+            widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
+
+    def _set(self, name: str, value: Any) -> None:
+        if not self._quiet and value is not None:
+            setattr(self, name, value)
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Changes in here are not answered."""
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
+
+    def _offer(self) -> None:
+        """What the controls offer, and what they show: the traits as they are."""
+        numbers = sorted({*self._kinds, self.at, *([self.compare_to] if self.compare_to else [])} - {0})
+        there = self._places()
+        partitions = list(dict.fromkeys(place.partition for place in there))[:_OFFERED]
+        buckets = [place.bucket for place in there if place.partition == self.partition]
+        with self._still():
+            _offers(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
+            _offers(self._partition, [(printable(one), one) for one in _with(partitions, self.partition)], self.partition)
+            _offers(self._bucket, [(str(one), one) for one in _with(buckets, self.bucket)], self.bucket)
+            _offers(self._compare, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
+            self._probe.value, self._filter.value = self.probe, self.filter
+            order = sorted(self._kinds)
+            if self.at in self._kinds and self._play.min <= (at := order.index(self.at)) <= self._play.max:
+                self._play.value = at
+
+    @property
+    def _is_append(self) -> bool:
+        return not self._schema.primary_keys
+
+    @property
+    def _key_names(self) -> tuple[str, ...]:
+        return self._schema.trimmed_primary_keys
+
+    @property
+    def _place(self) -> Place:
+        return Place(partition=self.partition, bucket=self.bucket)
+
+    def _places(self) -> list[Place]:
+        files = self._files.get(self.at)
+        return [] if files is None else picture.places(files)
+
+    def _first(self, partition: str | None, bucket: int | None) -> Place:
+        """The bucket to begin with: the first one that fits what was asked for."""
+        there: list[Place] = []
+        with suppress(*history.REFUSED):  # told when the picture is drawn
+            there = picture.places(self._read(self.at))
+        fits = [one for one in there if partition in (None, one.partition) and bucket in (None, one.bucket)]
+        return fits[0] if fits else Place(partition=partition or "", bucket=bucket or 0)
+
+    # ---- answers -------------------------------------------------------------------------------------------------------------------------
+
+    def _asked_for(self, change: dict[str, Any]) -> None:
+        if self._quiet:
+            return
+        if change["name"] == "partition":
+            buckets = [place.bucket for place in self._places() if place.partition == self.partition]
+            if buckets and self.bucket not in buckets:
+                with self._still():
+                    self.bucket = buckets[0]
+        self._draw()
+
+    def _played(self, change: dict[str, Any]) -> None:
+        order = sorted(self._kinds)
+        if not self._quiet and 0 <= change["new"] < len(order):
+            self.at = order[change["new"]]
+
+    def _read(self, snapshot_id: int) -> pl.DataFrame:
+        """The files of a snapshot, read once."""
+        if snapshot_id not in self._files:
+            if len(self._files) >= _KEPT:
+                self._files.clear()
+                self._changes.clear()
+            self._files[snapshot_id] = picture.every_file(self.table, snapshot_id)
+        return self._files[snapshot_id]
+
+    def _changed(self, snapshot_id: int) -> picture.Changes:
+        if snapshot_id not in self._changes:
+            self._changes[snapshot_id] = picture.changed(self.table, snapshot_id)
+        return self._changes[snapshot_id]
+
+    def _draw(self) -> None:
+        """Reads what is asked for and shows it; what goes wrong is shown too."""
+        troubles: list[Exception] = []
+        self._states, self._asked, self._explain = (), levels.NOTHING, None
+        try:
+            self._states = self._read_states()
+        except history.REFUSED as error:
+            troubles.append(error)
+        else:
+            try:
+                self._ask()
+            except history.REFUSED as error:
+                troubles.append(error)
+        shown = self._states[-1] if self._states else levels.NOWHERE
+        total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
+        parts = [history.called(self.table), self.partition, f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
+        self._title = " · ".join(filter(None, parts))
+        self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
+        self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
+        self._offer()
+        self._stage.show([_spot(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
+        self._said.value = "".join(f'<p role="alert">{escape(printable(history.first_line(error)))}</p>' for error in troubles) + self._funnel()
+        self._choose()
+
+    def _funnel(self) -> str:
+        return "" if self._explain is None else self._explain._repr_html_()
+
+    def _read_states(self) -> tuple[State, ...]:
+        """The bucket at the snapshot, and above it at the one to compare with."""
+        if not self.compare_to or self.compare_to == self.at:
+            return (self._state(self.at, self._changed(self.at)),)
+        other, this = (self._state(number, None) for number in (self.compare_to, self.at))
+        before, now = ({(file.name, file.level) for file in one.files} for one in (other, this))
+        leaving, added = (frozenset(name for name, _ in one) for one in (before - now, now - before))
+        return (replace(other, leaving=leaving), replace(this, added=added))
+
+    def _state(self, snapshot_id: int, changes: picture.Changes | None) -> State:
+        return picture.state_of(snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append)
+
+    def _ask(self) -> None:
+        """Probe and filter, put to the planner."""
+        notes = picture.notes(self.table, self._place, self._states[-1])
+        self._asked = levels.Asked(said=notes)
+        probe = picture.probe_of(self.table, self.probe, self.at)
+        asked = history.condition(self.filter)
+        condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
+        if condition is None or not self.at:
+            return
+        lines, states = [], []
+        for state in self._states:
+            planned = picture.planned_files(self.table, condition, history.at_of(self.table, state.snapshot_id or 0))
+            lit = frozenset(file.name for file in state.files) & planned
+            states.append(replace(state, lit=lit))
+            lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
+        self._states = tuple(states)
+        self._asked = levels.Asked(probe=None if probe is None else probe.key, said=(*notes, *lines))
+        self._explain = self.table.explain(condition, at=history.at_of(self.table, self.at))
+
+    def _counted(self, state: State, here: int, elsewhere: int) -> str:
+        """How many files a read opens, in words."""
+        what = " and ".join(filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}")))
+        at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
+        more = f", {plural(elsewhere, 'file')} in other buckets" if elsewhere else ""
+        return f"{what}{at}: {here} of {plural(len(state.files), 'file')} to be read{more}"
+
+    # ---- the chosen file -----------------------------------------------------------------------------------------------------------------
+
+    def _clicked(self, change: dict[str, Any]) -> None:
+        if not self._quiet:
+            box = self._boxes().get(change["new"])
+            self.selected = box.files[0].name if box is not None else ""
+
+    def _boxes(self) -> dict[str, levels.Box]:
+        return {box.key: box for box in self._found.boxes}
+
+    def _chosen(self) -> levels.Box | None:
+        """The box of the chosen file: the one that was clicked, else the last one that has it."""
+        clicked = self._boxes().get(self._stage.chosen)
+        if clicked is not None and any(file.name == self.selected for file in clicked.files):
+            return clicked
+        found = [box for box in self._found.boxes if any(file.name == self.selected for file in box.files)]
+        return next((box for box in reversed(found) if box.look != "removed"), found[0] if found else None)
+
+    def _choose(self) -> None:
+        """Shows the chosen file."""
+        box = self._chosen() if self.selected else None
+        with self._still():
+            self._stage.chosen = "" if box is None else box.key
+        self._first_rows.disabled = not self.selected
+        self._rows.value = ""
+        at = history.at_of(self.table, self.at) if self.at else None
+        opened = f"{history.opening(self.table)}.files({'' if at is None else f'at={at!r}'})"
+        if self.selected:
+            asked = f'pl.col("file_name") == {self.selected!r}'
+        else:
+            asked = f'(pl.col("partition") == {self.partition!r}) & (pl.col("bucket") == {self.bucket})'
+        self.set_trait("code", f"{opened}.filter({asked})")
+        self._detail.value = f'<div style="{_PLAIN}">{escape(self._told(box))}\n{escape(printable(self.code))}</div>'
+
+    def _told(self, box: levels.Box | None) -> str:
+        if not self.selected:
+            return "no file chosen"
+        if box is None:
+            return f"{printable(self.selected)} is not in this bucket at snapshot {self.at}"
+        file: LevelFile = next(file for file in box.files if file.name == self.selected)
+        beside = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
+        return levels.detail(file, is_append=self._is_append) + beside
+
+    def _show_rows(self) -> None:
+        try:
+            rows = self.frame().head(_ROWS).collect()
+        except history.REFUSED as error:
+            self._rows.value = f'<p role="alert">{escape(printable(history.first_line(error)))}</p>'
+        else:
+            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
+
+
+def _spot(box: levels.Box) -> Spot:
+    return Spot(
+        key=box.key,
+        name=box.name,
+        hint=box.hint,
+        left=box.left,
+        width=box.width,
+        top=box.top,
+        height=box.height,
+        color=color.LEVELS[min(max(box.level, 0), len(color.LEVELS) - 1)],
+        look=box.look,
+        round=2,
+        gone=box.gone,
+    )
+
+
+def _with(offered: list[Any], chosen: Any) -> list[Any]:
+    """What is chosen is always offered."""
+    return offered if chosen in offered else [*offered, chosen]
+
+
+def _offers(widget: Any, options: list[tuple[str, Any]], value: Any) -> None:
+    """Gives a chooser its options, where they are others, and its value."""
+    if list(widget.options) != options:
+        widget.options = options
+    if value in [one for _, one in options]:
+        widget.value = value
