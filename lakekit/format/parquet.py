@@ -3,8 +3,8 @@
 Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any physical type, and INT96
 timestamps in the unit asked for. Filters and projections on the frame reach the scan, and skip row groups. Nothing is opened before the frame runs.
 
-Fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where `parquet.writer.version` is PARQUET_2_0, are beyond Polars: such columns
-are decoded by Arrow, and handed to Polars as plain pages.
+Fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where `parquet.writer.version` is PARQUET_2_0, and in BYTE_STREAM_SPLIT pages
+are beyond Polars: such columns are decoded by Arrow, and handed to Polars as plain pages.
 
 INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name. Read as
 microseconds it loses its last three digits, toward zero.
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
+_BEYOND_FIXED = frozenset({"DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"})
+"""Encodings of fixed-length bytes that Polars cannot decode."""
 _FOREIGN = pl.ScanCastOptions(
     integer_cast="upcast",
     float_cast="upcast",
@@ -170,7 +172,7 @@ def undecodable(source: str | bytes, path: str) -> frozenset[str]:
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
     fixed = [i for i in range(metadata.num_columns) if metadata.schema.column(i).physical_type == "FIXED_LEN_BYTE_ARRAY"]
     chunks = [metadata.row_group(group).column(i) for group in range(metadata.num_row_groups) for i in fixed]
-    return frozenset(chunk.path_in_schema for chunk in chunks if "DELTA_BYTE_ARRAY" in chunk.encodings)
+    return frozenset(chunk.path_in_schema for chunk in chunks if not _BEYOND_FIXED.isdisjoint(chunk.encodings))
 
 
 def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:
