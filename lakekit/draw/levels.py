@@ -454,7 +454,7 @@ def as_html(title: str, states: Sequence[State], *, is_append: bool = False, ask
 
 def as_text(title: str, states: Sequence[State], *, width: int = text.WIDTH, asked: Asked = NOTHING) -> str:
     """The states in characters, and what is read, added or removed in words."""
-    parts = list(asked.said)
+    parts = [*asked.said, *([] if states else [printable(title)])]
     for state in states:
         boxes = [text.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"

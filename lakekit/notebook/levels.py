@@ -91,11 +91,7 @@ class Levels(Pictured):
         """The rows of the chosen file as they lie; without one, those of the bucket as a scan shows them."""
         if not self.selected:
             return picture.bucket_frame(self.table, self._place, self.at)
-        living = any(file.name == self.selected for file in self._states[-1].files) if self._states else False
-        if living or not self._states:
-            return picture.file_frame(self.table, self.selected, self.at)
-        other = self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
-        return picture.file_frame(self.table, self.selected, other)
+        return picture.file_frame(self.table, self.selected, self._home())
 
     def drawing(self) -> Drawing:
         """The picture of what is shown now."""
@@ -156,7 +152,7 @@ class Levels(Pictured):
         self._play.observe(self._played, "value")
         self._partition = ipywidgets.Dropdown(description="partition")
         self._bucket = ipywidgets.Dropdown(description="bucket")
-        self._compare = ipywidgets.Dropdown(description="compare to")
+        self._compare_with = ipywidgets.Dropdown(description="compare to")
         self._probe = ipywidgets.Text(description="probe key", placeholder=", ".join(self._key_names), continuous_update=False)
         self._filter = ipywidgets.Text(description="filter", placeholder="a condition in SQL", continuous_update=False)
         self._first_rows = ipywidgets.Button(description="first rows", layout=shown, tooltip="the first rows of the chosen file, as they lie")
@@ -165,7 +161,7 @@ class Levels(Pictured):
         self._stage.observe(self._clicked, "chosen")
         self._said, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
-        places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare]
+        places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare_with]
         asks = [*([] if self._is_append else [self._probe]), self._filter, self._first_rows]
         rows = [[self._slider, back, forward, self._play], places, asks]
         self.children = (*(ipywidgets.HBox(row, layout=wraps) for row in rows), self._stage, self._said, self._detail, self._rows)
@@ -174,7 +170,7 @@ class Levels(Pictured):
             "at": self._slider,
             "partition": self._partition,
             "bucket": self._bucket,
-            "compare_to": self._compare,
+            "compare_to": self._compare_with,
             "probe": self._probe,
             "filter": self._filter,
         }
@@ -204,7 +200,7 @@ class Levels(Pictured):
             _offers(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
             _offers(self._partition, [(printable(one), one) for one in _with(partitions, self.partition)], self.partition)
             _offers(self._bucket, [(str(one), one) for one in _with(buckets, self.bucket)], self.bucket)
-            _offers(self._compare, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
+            _offers(self._compare_with, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
             self._probe.value, self._filter.value = self.probe, self.filter
             order = sorted(self._kinds)
             if self.at in self._kinds and self._play.min <= (at := order.index(self.at)) <= self._play.max:
@@ -340,6 +336,12 @@ class Levels(Pictured):
     def _boxes(self) -> dict[str, levels.Box]:
         return {box.key: box for box in self._found.boxes}
 
+    def _home(self) -> int:
+        """The snapshot that has the chosen file: a file that was removed is in one before."""
+        if not self._states or any(file.name == self.selected for file in self._states[-1].files):
+            return self.at
+        return self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
+
     def _chosen(self) -> levels.Box | None:
         """The box of the chosen file: the one that was clicked, else the last one that has it."""
         clicked = self._boxes().get(self._stage.chosen)
@@ -355,7 +357,8 @@ class Levels(Pictured):
             self._stage.chosen = "" if box is None else box.key
         self._first_rows.disabled = not self.selected
         self._rows.value = ""
-        at = history.at_of(self.table, self.at) if self.at else None
+        home = self._home() if self.selected else self.at
+        at = history.at_of(self.table, home) if home else None
         opened = f"{history.opening(self.table)}.files({'' if at is None else f'at={at!r}'})"
         if self.selected:
             asked = f'pl.col("file_name") == {self.selected!r}'

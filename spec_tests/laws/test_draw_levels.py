@@ -1,0 +1,258 @@
+"""Levels as a picture: boxes stay inside, keys keep their order, runs never overlap, nothing is lost where neighbours merge."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import pairwise
+
+from hypothesis import given, settings, strategies as st
+
+from lakekit.draw import levels
+from lakekit.draw.key_axis import axis_of, order_of
+from lakekit.draw.levels import LEFT, RIGHT, Asked, LevelFile, State, picture
+from lakekit.draw.svg import svg
+from lakekit.draw.words import size
+
+KINDS = {
+    "int": st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
+    "text": st.text("ab<&é\U0001f600", max_size=3),
+    "bytes": st.binary(max_size=2),
+    "float": st.floats(),
+    "decimal": st.decimals(allow_nan=False, allow_infinity=False, places=4),
+    "bool": st.booleans(),
+    "date": st.dates(),
+    "time": st.times(),
+    "wall": st.datetimes(),
+    "instant": st.datetimes(timezones=st.just(UTC)),
+}
+
+
+@st.composite
+def key_lists(draw, *, most=30):
+    """Keys of one table: the same kinds in every key, any part may be null."""
+    kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
+    nulls = draw(st.booleans())
+    parts = [st.none() | KINDS[kind] if nulls else KINDS[kind] for kind in kinds]
+    return draw(st.lists(st.tuples(*parts), min_size=1, max_size=most))
+
+
+# ---- the axis -------------------------------------------------------------------------------------------------------------------------------
+
+
+@given(key_lists())
+def test_order_on_the_axis_is_the_order_of_keys(keys):
+    axis = axis_of(keys)
+    cells = [(axis.start(key), axis.end(key)) for key in sorted(keys, key=order_of)]
+    assert all(0 <= start <= end <= 1 for start, end in cells)
+    for (start, end), (after, _) in pairwise(sorted(set(cells))):
+        assert start <= end <= after
+    for one, two in pairwise(sorted(keys, key=order_of)):
+        assert order_of(one) == order_of(two) or axis.end(one) <= axis.start(two)
+        assert axis.start(one) <= axis.start(two)
+    assert (axis.start(axis.keys[0]), axis.end(axis.keys[-1])) == (0, 1)
+
+
+@given(key_lists(), st.data())
+def test_a_probe_stands_between_its_neighbours(keys, data):
+    bounds = data.draw(st.lists(st.sampled_from(keys), min_size=1))
+    axis = axis_of(bounds)
+    places = [axis.middle(key) for key in sorted(keys, key=order_of)]
+    assert places == sorted(places)
+    for key in keys:
+        assert axis.holds(key) == (order_of(axis.keys[0]) <= order_of(key) <= order_of(axis.keys[-1]))
+        for low, high in zip(bounds, reversed(bounds), strict=True):
+            inside = order_of(low) <= order_of(key) <= order_of(high)
+            assert not inside or axis.start(low) <= axis.middle(key) <= axis.end(high)
+        assert 0 <= axis.middle(key[:1]) <= 1
+
+
+def test_places_by_value_and_by_rank():
+    by_value = axis_of([(0,), (10,), (99,)])
+    assert by_value.column == 0
+    assert (by_value.start((10,)), by_value.end((10,))) == (0.1, 0.11)
+    assert 0.45 < by_value.middle((50,)) < 0.55
+    by_day = axis_of([("x", date(2024, 1, 1)), ("x", date(2024, 1, 2)), ("x", date(2024, 1, 5))])
+    assert (by_day.column, by_day.starts) == (1, (0.0, 0.2, 0.8))
+    assert axis_of([("a",), ("b",), ("zzz",)]).starts == (0, 1 / 3, 2 / 3)
+    assert axis_of([("a",), ("b",)]).column is None
+    together = axis_of([(1, "a"), (1, "b"), (2, "a")])
+    assert together.starts == (0, 0.25, 0.5)
+    assert axis_of([(1.5,), (math.inf,)]).column is None
+    assert axis_of([(Decimal("0.10"),), (Decimal("0.20"),), (Decimal("0.50"),)]).starts == (0, 0.25, 1)
+    assert axis_of([(time(0),), (time(6),), (time(12),)]).starts == (0, 0.5, 1)
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    assert axis_of([(start,), (start + timedelta(hours=1),), (start + timedelta(hours=4),)]).starts == (0, 0.25, 1)
+    assert axis_of([(b"\x00",), (None,), (b"\xff",)]).keys[0] == (None,)
+    assert axis_of([]).middle((1,)) == 0
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def buckets(draw, *, deepest=5):
+    """Files of a bucket: anything in level 0, runs of disjoint keys below."""
+    found = []
+    chance = draw(st.randoms(use_true_random=False))
+    for number in range(draw(st.integers(0, 6))):
+        low, high = sorted((chance.randint(0, 500), chance.randint(0, 500)))
+        found.append((0, low, high, number))
+    for level in draw(st.sets(st.integers(1, deepest), max_size=3)):
+        edges = sorted(chance.sample(range(500), draw(st.integers(0, 12))))
+        found += [(level, low, high - 1, number) for number, (low, high) in enumerate(pairwise(edges))]
+    return tuple(
+        LevelFile(
+            name=f"data-{level}-{number}.parquet",
+            level=level,
+            low=(low,),
+            high=(max(low, high),),
+            size_bytes=chance.randint(0, 2 ** chance.randint(0, 40)),
+            row_count=chance.randint(0, 1000),
+            deleted_row_count=chance.randint(0, 1000),
+        )
+        for level, low, high, number in found
+    )
+
+
+@st.composite
+def states(draw):
+    files = draw(buckets())
+    names = st.randoms(use_true_random=False).map(lambda chance: frozenset(file.name for file in files if chance.random() < 0.4))
+    gone = tuple(levels.replace(file, name=f"gone-{file.name}") for file in draw(buckets()))
+    return State(snapshot_id=draw(st.integers(1, 9)), files=files, added=draw(names), removed=gone, lit=draw(st.none() | names))
+
+
+def overlaps(one, two):
+    tiny = 1e-9
+    across = one.left + tiny < two.left + two.width and two.left + tiny < one.left + one.width
+    return across and one.top + tiny < two.top + two.height and two.top + tiny < one.top + one.height
+
+
+@given(st.lists(states(), min_size=1, max_size=2), st.none() | st.integers(-10, 510))
+def test_boxes_stay_inside_and_never_overlap(some, probe):
+    found = picture("a <bucket>", some, asked=Asked(probe=None if probe is None else (probe,)))
+    for box in found.boxes:
+        assert LEFT - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT + 1e-9
+        assert 0 <= box.top < box.top + box.height <= found.height
+        assert 0 <= box.gone <= 1
+    for at, one in enumerate(found.boxes):
+        assert not any(overlaps(one, two) for two in found.boxes[at + 1 :])
+    assert len({box.key for box in found.boxes}) == len(found.boxes)
+    for mark in found.marks:
+        assert 0 <= mark.x <= 1
+        assert 0 <= mark.y <= found.height
+
+
+@given(st.lists(states(), min_size=1, max_size=2))
+def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
+    found = picture("bucket", some)
+    for at, state in enumerate(some):
+        boxes = {box.files[0].name: box for box in found.boxes if box.key == (f"{at}/" if at else "") + box.files[0].name}
+        assert set(boxes) == {file.name for file in state.files}
+        for one in state.files:
+            for two in state.files:
+                if one.high < two.low and one.level == two.level > 0:
+                    assert boxes[one.name].left + boxes[one.name].width <= boxes[two.name].left + 1e-9
+                if one.level < two.level:
+                    assert boxes[one.name].top < boxes[two.name].top
+        shallow = [boxes[file.name] for file in state.files if file.level == 0]
+        assert all(one.top + one.height <= two.top for one, two in pairwise(shallow))
+        deep = [{box.top + box.height for box in boxes.values() if box.level == level} for level in range(1, 6)]
+        assert all(max(bottoms) - min(bottoms) < 1e-9 for bottoms in deep if bottoms)
+
+
+@given(states())
+def test_totals_add_up(state):
+    found = picture("bucket", [state])
+    said = [mark.text for mark in found.marks if isinstance(mark, levels.Word)]
+    for level in {file.level for file in state.files}:
+        here = [file.size_bytes for file in state.files if file.level == level]
+        assert f"{size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
+    shown = [box for box in found.boxes if not box.key.startswith("removed/")]
+    assert sum(file.size_bytes for box in shown for file in box.files) == sum(file.size_bytes for file in state.files)
+
+
+@given(states())
+def test_higher_boxes_are_larger_files(state):
+    boxes = [box for box in picture("bucket", [state]).boxes if not box.key.startswith("removed/")]
+    for one in boxes:
+        for two in boxes:
+            if one.files[0].size_bytes < two.files[0].size_bytes:
+                assert one.height <= two.height
+
+
+@given(states())
+def test_looks_say_what_is_read_added_and_removed(state):
+    for box in picture("bucket", [state]).boxes:
+        name = box.files[0].name
+        if box.key.startswith("removed/"):
+            assert (box.look, name in {file.name for file in state.removed}) == ("removed", True)
+        elif state.lit is not None:
+            assert box.look == ("lit" if name in state.lit else "dim")
+            assert ("to be read" in box.hint) == (name in state.lit)
+        else:
+            assert box.look == ("added" if name in state.added else "")
+
+
+@settings(max_examples=25)
+@given(st.lists(states(), min_size=1, max_size=2), st.integers(16, 30))
+def test_merging_keeps_every_file(some, limit):
+    found = picture("bucket", some, limit=limit)
+    every = [file for state in some for file in (*state.files, *state.removed)]
+    assert sorted(file.name for box in found.boxes for file in box.files) == sorted(file.name for file in every)
+    assert (len(every) > limit) == bool(found.merged)
+    if len(every) > limit:
+        assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed)))
+        assert str(len(every)) in found.merged
+        assert any(isinstance(mark, levels.Word) and "neighbours" in mark.text for mark in found.marks)
+    else:
+        assert all(len(box.files) == 1 for box in found.boxes)
+    for box in found.boxes:
+        assert len({file.level for file in box.files}) == 1
+        assert box.name == (box.files[0].name if len(box.files) == 1 else f"{len(box.files)} files")
+
+
+def test_many_files_stay_few_boxes_and_the_read_ones_alone():
+    files = tuple(
+        LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
+    )
+    found = picture("bucket", [State(snapshot_id=1, files=files, lit=frozenset({"data-5000", "data-77"}))])
+    assert len(found.boxes) <= levels.LIMIT
+    assert [box.name for box in found.boxes if box.look == "lit"] == ["data-77", "data-5000"]
+    assert "10 000 files" in found.merged
+
+
+@given(states(), st.booleans())
+def test_every_door_escapes_names_and_says_everything(state, is_append):
+    hostile = tuple(levels.replace(file, name=f"<script>alert({at})</script>") for at, file in enumerate(state.files))
+    state = levels.replace(state, files=hostile)
+    title = "<b>bucket</b>"
+    found = picture(title, [state], is_append=is_append)
+    for page in (svg(levels.drawing(found)), levels.as_html(title, [state], is_append=is_append)):
+        assert "<script" not in page
+        assert "<b>bucket" not in page
+    drawn = levels.drawing(found)
+    assert (drawn.width, drawn.height) == (880, found.height)
+    assert "script" in levels.as_text(title, [levels.replace(state, added=frozenset(file.name for file in hostile))]) or not hostile
+
+
+def test_unknown_keys_take_the_whole_axis():
+    known = LevelFile(name="known", level=0, low=(5,), high=(6,), size_bytes=1, row_count=1)
+    unknown = LevelFile(name="unknown", level=0, low=None, high=None, size_bytes=1, row_count=1)
+    boxes = {box.name: box for box in picture("bucket", [State(snapshot_id=1, files=(known, unknown))]).boxes}
+    assert math.isclose(boxes["unknown"].width, 1 - LEFT - RIGHT)
+    assert "keys unknown" in boxes["unknown"].hint
+    assert picture("nothing", [State(snapshot_id=None, files=())]).boxes == ()
+    assert "no files" in picture("nothing", [State(snapshot_id=None, files=())]).told
+
+
+def test_files_of_an_append_table_stand_in_the_order_of_writing():
+    made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
+    ordered = levels.in_order_of_writing(made)
+    assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
+    boxes = picture("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).boxes
+    first, last = boxes[0], next(box for box in boxes if box.name == "2")
+    assert math.isclose(last.width, first.width * 3)
+    assert not any(overlaps(one, two) for at, one in enumerate(boxes) for two in boxes[at + 1 :])
