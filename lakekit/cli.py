@@ -4,6 +4,7 @@
     lakekit inspect PATH                                 schema, keys, snapshot, files per level, health
     lakekit inspect PATH snapshots | files | levels | …  the metadata as tables
     lakekit plan PATH --where "day = '2024-03-31'"       what a query would not have to read
+    lakekit browse PATH -o page.html                     snapshots, manifests and levels as one page to click
     lakekit features [WORD]                              what is read, not yet, and refused
 
 A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
@@ -28,7 +29,7 @@ import lakekit
 from lakekit.draw import manifests, text, timeline, words
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
-from lakekit.table import history
+from lakekit.table import history, page
 from lakekit.table.opening import open as open_table
 from lakekit.table.summary import health, totals
 from lakekit.testing.fixtures import fixtures
@@ -97,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("plan", parents=[place, shape], help="what a query would not have to read")
     verb.add_argument("--where", help="a condition in SQL")
     verb.set_defaults(run=plan)
+    verb = verbs.add_parser("browse", parents=[shape], help="a page to click: snapshots, manifests, levels")
+    verb.add_argument("path", metavar="PATH", help="the folder of a table")
+    verb.add_argument("--branch", help="another branch than main")
+    verb.add_argument("-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given")
+    verb.add_argument("--snapshots", type=_positive, default=page.SNAPSHOTS, help="how many of the newest snapshots are in the page at most")
+    verb.set_defaults(run=browse)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads, does not yet, and refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)
@@ -300,6 +307,14 @@ def plan(asked: argparse.Namespace, out: Out) -> None:
         out.lines(str(explained))
     else:
         out.rows(("what", "before", "after", "why"), [(step.what, step.before, step.after, step.why) for step in explained.steps])
+
+
+def browse(asked: argparse.Namespace, _: Out) -> None:
+    """`lakekit browse PATH -o page.html`."""
+    table = _open(asked)
+    target = asked.output or f"{table.name.rpartition('/')[2]}.html"
+    size_bytes = page.save(table, target, snapshots=asked.snapshots)
+    print(f"{words.printable(target)}: {words.size(size_bytes)}, one file, opens in any browser")
 
 
 def show_features(asked: argparse.Namespace, out: Out) -> None:

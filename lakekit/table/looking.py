@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakekit import registry
 from lakekit.draw import html, text
 from lakekit.errors import NotFound
 from lakekit.meta import schemas as schema_files
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
+    from lakekit.notebook.browser import Browser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -119,6 +121,14 @@ class Looking(Opened):
     def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The index files of a snapshot: hash indexes and deletion vectors."""
         return contents.indexes(*self._at(at))
+
+    def browse(self) -> Browser:
+        """Its snapshots, manifests and levels as one widget: click a snapshot, a manifest, a file; `.selected`, `.code` and `.frame()` say what it was.
+
+        Reads the snapshots, and the manifests of the newest. Raises `Unsupported` where ipywidgets or Pillow are not installed, naming what installs them.
+        """
+        found: Browser = registry.load("notebook", "browser").Browser(self)
+        return found
 
     def system(self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
         """A system table with Paimon's own columns: "audit_log", "binlog", "ro", "files", "snapshots", "schemas", "options", "manifests", ….

@@ -1,0 +1,235 @@
+"""A table to look around in: timeline, manifests and levels in one widget, and what is chosen in one of them is followed by the others.
+
+filter  [ amount > 3                    ]      typed once: manifests say which are opened, levels light the files that are read
+timeline    ●──●──◆──[●]                       a snapshot chosen here is the one that manifests and levels show
+manifests   base └ manifest-31                 an entry chosen here is the file that is chosen below
+levels      L0 ██  ████                        a file chosen here chooses the manifest that added it
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import traitlets
+
+from lakekit.draw.shapes import above
+from lakekit.draw.words import printable
+from lakekit.notebook.levels import Levels
+from lakekit.notebook.manifests import Manifests
+from lakekit.notebook.pictured import Pictured
+from lakekit.notebook.snapshots import Timeline
+from lakekit.table import history, page
+from lakekit.table.standing import standing_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+
+    import polars as pl
+
+    from lakekit.draw.shapes import Drawing
+    from lakekit.table.standing import Standing
+    from lakekit.table.table import Table
+
+_ENTRIES = 1000
+"""Entries of a manifest that can be chosen from."""
+_NONE = ("–", "")
+
+
+class Browser(Pictured):
+    """Timeline, manifests and levels of a table, linked.
+
+    `at` is the snapshot that all show, `filter` a condition in SQL for all, `selected` what was chosen last: a snapshot's id, or the name of a manifest, an
+    index file or a data file. `code` is the Python that repeats it, `frame()` its rows. `timeline`, `manifests` and `levels` are the three views, each with
+    traits of its own. Reads the snapshots, and the manifests of the one shown. Raises what opening the table raises; bad filters are answered in words.
+    """
+
+    at = traitlets.Int(0)
+    filter = traitlets.Unicode("")
+    selected = traitlets.Union([traitlets.Int(), traitlets.Unicode()], default_value=0)
+    code = traitlets.Unicode("")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.timeline = Timeline(table)
+        at = self.timeline.selected
+        self.manifests = Manifests(table, at=at or None)
+        self.levels = Levels(table, at=at or None)
+        self._view: Timeline | Manifests | Levels = self.timeline
+        self._following = False
+        self._places: dict[str, tuple[str, int]] = {}
+        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
+        self._box.tooltip = "which manifests and which files would a scan with this condition read?"
+        self._entries = ipywidgets.Dropdown(options=[_NONE], description="file", layout=ipywidgets.Layout(width="auto", display="none"))
+        self._entries.tooltip = "the data files of the chosen manifest; choose one to see it among the levels"
+        self._code = ipywidgets.HTML()
+        for view in (self.manifests, self.levels):
+            _hide_filter(view)
+        super().__init__([self._box, self.timeline, self.manifests, self._entries, self.levels, self._code], at=at)
+        self._link()
+        self._turn(self.timeline)
+
+    def frame(self) -> pl.DataFrame | pl.LazyFrame:
+        """The rows of what was chosen last: of `t.snapshots()`, a manifest's entries, or those that a data file stores (a LazyFrame)."""
+        return self._view.frame()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the table as one HTML page that needs neither network nor notebook: the newest snapshots, as many as it says. Raises `StorageFailed`."""
+        page.save(self.table, path)
+
+    def drawing(self) -> Drawing:
+        """The three pictures, one below another."""
+        return above(above(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing())
+
+    def as_html(self) -> str:
+        """The tables of the three views."""
+        return "".join(view.as_html() for view in (self.timeline, self.manifests, self.levels))
+
+    def as_text(self) -> str:
+        """The three views in characters."""
+        return "\n\n".join(view.as_text() for view in (self.timeline, self.manifests, self.levels))
+
+    def refresh(self) -> None:
+        """Looks for new snapshots."""
+        self.timeline.refresh()
+
+    # ---- links ----------------------------------------------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        """Who follows whom."""
+        ipywidgets.link((self, "filter"), (self._box, "value"))
+        for view in (self.manifests, self.levels):
+            ipywidgets.link((self, "filter"), (view, "filter"))
+        self.observe(lambda change: self._move(int(change["new"])), "at")
+        self.timeline.observe(lambda change: self._move(int(change["new"])), "selected")
+        self.levels.observe(lambda change: self._move(int(change["new"])), "at")
+        self.manifests.observe(lambda change: self._move(int(change["new"])), "at")
+        self.manifests.observe(self._manifest_chosen, "selected")
+        self.levels.observe(self._file_chosen, "selected")
+        self.levels.observe(lambda _: self._follow_bucket(), ["partition", "bucket"])
+        self._entries.observe(self._entry_chosen, "value")
+        self.observe(self._selected_outside, "selected")
+        for each in (self.timeline, self.manifests, self.levels):
+            each.observe(lambda _: self._tell(), "code")
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Whether this is the first change of a chain: what follows it is not answered."""
+        first, self._following = not self._following, True
+        try:
+            yield first
+        finally:
+            if first:
+                self._following = False
+
+    def _move(self, at: int) -> None:
+        """All three show that snapshot; a chosen file stays so where the snapshot has it."""
+        with self._alone() as first:
+            if not first:
+                return
+            self.at = self.timeline.selected = at
+            self.manifests.at = self.levels.at = at
+            if self.levels.selected:
+                self._show_file(self.levels.selected)
+            self._offer_entries()
+            self._turn(self.timeline)
+
+    def _manifest_chosen(self, change: dict[str, Any]) -> None:
+        with self._alone() as first:
+            self._offer_entries()
+            if first:
+                self._turn(self.manifests if change["new"] else self.timeline)
+
+    def _file_chosen(self, change: dict[str, Any]) -> None:
+        with self._alone() as first:
+            if not first:
+                return
+            if change["new"]:
+                self._show_manifest(self._standing(str(change["new"])))
+            self._turn(self.levels if change["new"] else self.timeline)
+
+    def _follow_bucket(self) -> None:
+        with self._alone() as first:
+            if first:
+                self._turn(self.levels)
+
+    def _entry_chosen(self, change: dict[str, Any]) -> None:
+        """A data file chosen among a manifest's entries is shown in its bucket, a removed one as a ghost where this snapshot removed it."""
+        with self._alone() as first:
+            if first and change["new"]:
+                self.levels.partition, self.levels.bucket = self._places[change["new"]]
+                self.levels.selected = change["new"]
+                self._turn(self.levels)
+
+    def _selected_outside(self, change: dict[str, Any]) -> None:
+        """`selected` set from Python: a snapshot, a manifest, an index file or a data file; what is none of them is no choice."""
+        with self._alone() as first:
+            if not first:
+                return
+        wanted = change["new"]
+        if isinstance(wanted, int):
+            self.at = wanted
+        elif self.manifests.tree.manifest(wanted) or self.manifests.tree.index(wanted):
+            self.manifests.selected = wanted
+        else:
+            with self._alone():
+                self._show_file(wanted)
+                self._turn(self.levels if self.levels.selected else self.timeline)
+
+    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+
+    def _standing(self, name: str) -> Standing | None:
+        try:
+            return standing_of(self.table, self.at, name)
+        except history.REFUSED:  # the views say why this snapshot cannot be read
+            return None
+
+    def _show_manifest(self, standing: Standing | None) -> None:
+        """Chooses the manifest of a file, and there its entry."""
+        if standing is not None:
+            self.manifests.selected = standing.manifest
+            self._offer_entries()
+
+    def _show_file(self, name: str) -> None:
+        """Chooses a data file and the manifest that added it; none where the snapshot has no such file."""
+        standing = self._standing(name)
+        if standing is not None:
+            self.levels.partition, self.levels.bucket = standing.partition, standing.bucket
+        self.levels.selected = "" if standing is None else name
+        self._show_manifest(standing)
+
+    def _offer_entries(self) -> None:
+        """The data files of the chosen manifest, to choose from; the chosen file among them."""
+        self._places.clear()
+        names: list[tuple[str, str]] = []
+        if self.manifests.tree.manifest(self.manifests.selected) is not None:
+            frame = history.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
+            for kind, partition, bucket, level, name in frame.select("kind", "partition", "bucket", "level", "file_name").rows():
+                names.append((printable(f"{kind} L{level} {name}"), name))
+                self._places[name] = (partition, bucket)
+        with self._entries.hold_sync():
+            self._entries.options = [_NONE, *names]
+            self._entries.value = self.levels.selected if self.levels.selected in self._places else ""
+            self._entries.layout.display = "" if names else "none"
+
+    def _turn(self, view: Timeline | Manifests | Levels) -> None:
+        """That view is the one whose choice is told."""
+        self._view = view
+        with self._alone():
+            self.selected = view.selected or self.at
+        self._tell()
+
+    def _tell(self) -> None:
+        self.code = self._view.code
+        self._code.value = f"<pre>{escape(printable(self.code))}</pre>"
+
+
+def _hide_filter(view: ipywidgets.Widget) -> None:
+    """One box asks for all: those of the views only follow it."""
+    for child in getattr(view, "children", ()):
+        if isinstance(child, ipywidgets.Text) and child.description == "filter":
+            child.layout.display = "none"
+        _hide_filter(child)
