@@ -157,7 +157,7 @@ def holds(fact: IndexFact) -> str:
 
 def where(fact: ManifestFact) -> str:
     """Partitions, buckets and levels that a manifest covers, as far as it says."""
-    parts = [fact.partitions] if fact.partitions else []
+    parts = [printable(fact.partitions)] if fact.partitions else []
     for name, ends in (("bucket", fact.buckets), ("L", fact.levels)):
         if ends is not None:
             gap = "" if name == "L" else " "
@@ -171,12 +171,12 @@ def state(tree: Tree, listed: ListFact, fact: ManifestFact) -> str:
         return ""
     if listed.which == "changelog":
         return "for changes only"
-    return f"skipped: {fact.skipped}" if fact.skipped else "opened"
+    return f"skipped: {printable(fact.skipped)}" if fact.skipped else "opened"
 
 
 def hint(fact: ManifestFact) -> str:
     """A manifest in one line."""
-    skipped = f"skipped: {fact.skipped}" if fact.skipped else ""
+    skipped = f"skipped: {printable(fact.skipped)}" if fact.skipped else ""
     parts = [printable(fact.name), many(fact), where(fact), size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
     return " · ".join(part for part in parts if part)
 

@@ -297,7 +297,8 @@ def drawing(history: History, placed: Placed, *, selected: int = 0, width: float
         chosen = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
         if chosen is not None and (group := placed.group_of(chosen)) is not None:
             side = _SIZE + 8
-            body.append(Rect(x=group.x * width - side / 2, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3))
+            left = min(max(0.0, group.x * width - side / 2), width - side)
+            body.append(Rect(x=left, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3))
     told = ". ".join(said) + "."
     return Drawing(width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=told)
 
@@ -345,11 +346,11 @@ def _steps(history: History, placed: Placed) -> list[Shape]:
     shapes: list[Shape] = []
     for line, (_, floor) in enumerate(placed.lines):
         groups = [group for group in placed.groups if group.line == line]
-        widest = groups[1].x - groups[0].x if len(groups) > 1 and not placed.by_time else _PITCH
+        widest = _PITCH if placed.by_time else placed.groups[0].x * 2
         for at, group in enumerate(groups):
             rows = history.marks[group.members[-1]].row_count
             end = groups[at + 1].x if at + 1 < len(groups) else min(1.0, group.x + widest / 2)
-            start, end = (group.x, end) if placed.by_time else (group.x - widest / 2, group.x + widest / 2)
+            start, end = (group.x, end) if placed.by_time else (max(0.0, group.x - widest / 2), group.x + widest / 2)
             if rows is not None and rows > 0 and end > start:
                 tall = max(1.0, _STEPS * rows / most)
                 shapes.append(Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", faint=True))

@@ -89,7 +89,7 @@ class Manifests(Pictured):
             self.tree = history.tree(self.table, self.at, self._where)
         except history.REFUSED as error:
             said, self.tree = history.first_line(error), manifests.Tree(table=history.called(self.table), snapshot_id=0, lists=())
-        self._said.value = f"<p>{escape(said)}</p>" if said else ""
+        self._said.value = f'<p role="alert">{escape(said)}</p>' if said else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
         else:
@@ -119,7 +119,7 @@ class Manifests(Pictured):
             try:
                 self._entries, self._total = history.entry_facts(self.table, self.selected, self.at, self._where)
             except history.REFUSED as error:
-                said = f"<p>{escape(history.first_line(error))}</p>"
+                said = f'<p role="alert">{escape(history.first_line(error))}</p>'
         elif self.tree.index(self.selected) is not None:
             self.code = f'{opened}.indexes(at={at!r}).filter(pl.col("file_name") == {self.selected!r})'
         else:

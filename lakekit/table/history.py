@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, Tree
 from lakekit.draw.timeline import FileCounts, History, Mark
-from lakekit.draw.words import cell
+from lakekit.draw.words import cell, printable
 from lakekit.errors import InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.files import places
 from lakekit.meta import manifests as manifest_files, snapshots as snapshot_files, tags as tag_files
@@ -395,7 +395,8 @@ def _key(values: dict[str, Any] | None) -> str:
 
 def first_line(error: Exception) -> str:
     """What a front end says of an error, on one line."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    said = str(error).strip()
+    return printable(said.splitlines()[0]) if said else type(error).__name__
 
 
 REFUSED = (LakekitError, pl.exceptions.PolarsError)
