@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         ViewAlreadyExists as ViewAlreadyExists,
         ViewNotFound as ViewNotFound,
     )
+    from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
     from lakekit.system.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
@@ -77,6 +78,7 @@ _HOMES = {
         SnapshotNotFound StorageFailed TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
     """,
+    "lakekit.progress": "progress",
     "lakekit.read.explain": "Explain",
     "lakekit.system.itself": "features options versions",
     "lakekit.table": "Table",

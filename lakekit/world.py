@@ -1,4 +1,4 @@
-"""The machine, as far as lakekit may see it: clock, ids, waiting, a small pool, progress, and whether this process was forked.
+"""The machine, as far as lakekit may see it: clock, ids, waiting, a small pool, the terminal, and whether this process was forked.
 
     handle.world.now_ms()      a clock that a test can set
     handle.world.wait(200)     milliseconds that a test need not sit through
@@ -16,8 +16,7 @@ import time
 import uuid
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -66,6 +65,11 @@ def new_id() -> str:
 def elapsed_ms() -> float:
     """A clock that only goes forward, for durations."""
     return time.perf_counter() * 1000
+
+
+def lock() -> threading.Lock:
+    """What one thread has at a time."""
+    return threading.Lock()
 
 
 class Shelf:
@@ -122,6 +126,7 @@ class World:
     now_ms: Callable[[], int] = now_ms
     wait: Callable[[float], None] = wait
     new_id: Callable[[], str] = new_id
+    elapsed_ms: Callable[[], float] = elapsed_ms
     decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
 
 
@@ -144,21 +149,32 @@ def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a proc
 _INSIDE = threading.local()
 
 
-def each(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
+def in_pool() -> bool:
+    """Whether this thread is one of the pool's."""
+    return getattr(_INSIDE, "busy", False)
+
+
+def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
     """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
 
-    A call from inside the pool runs in line, so that nested use cannot wait for itself. Context variables reach the threads.
+    A call from inside the pool runs in line, so that nested use cannot wait for itself. Context variables reach the threads. `after` is called in this
+    thread with each input in turn, when its result is there.
     """
     items = list(inputs)
-    if len(items) < 2 or getattr(_INSIDE, "busy", False):
-        return [function(item) for item in items]
+    if len(items) < 2 or in_pool():
+        return one_by_one(function, items, after=after)
     pool = _pool(os.getpid())
     waiting: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
     try:
-        return [future.result() for future in waiting]
+        return [_then(after, item, future.result()) for item, future in zip(items, waiting, strict=True)]
     finally:
         for future in waiting:
             future.cancel()
+
+
+def one_by_one(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
+    """`each` in this thread alone."""
+    return [_then(after, item, function(item)) for item in inputs]
 
 
 def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
@@ -167,7 +183,7 @@ def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterat
     After a failure nothing is under way any more. Leaving the iterator early waits for nothing: whoever lets go of it may be in the middle of that very
     work (Polars drops its sources on whichever thread comes by next).
     """
-    if depth < 2 or getattr(_INSIDE, "busy", False):
+    if depth < 2 or in_pool():
         yield from map(function, inputs)
         return
     pool, waiting = _pool(os.getpid()), deque[Future[B]]()
@@ -188,6 +204,12 @@ def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterat
         raise
 
 
+def _then(after: Callable[[A], object] | None, item: A, result: B) -> B:
+    if after is not None:
+        after(item)
+    return result
+
+
 def _busy(function: Callable[[A], B], item: A) -> B:
     _INSIDE.busy = True
     try:
@@ -196,31 +218,25 @@ def _busy(function: Callable[[A], B], item: A) -> B:
         _INSIDE.busy = False
 
 
-# ---- progress ------------------------------------------------------------------------------------------------------------------------------
-
-_CALLBACK: ContextVar[Callable[[int, int, str], object] | None] = ContextVar("lakekit_progress", default=None)
+# ---- the terminal --------------------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def progress(callback: Callable[[int, int, str], object] | None) -> Iterator[None]:
-    """Sends `callback(done, total, what)` for long work inside the block."""
-    token = _CALLBACK.set(callback)
+def terminal_columns() -> int:
+    """How wide the terminal is that stderr writes to; 0 when it is a file, a pipe, closed, or cannot move its cursor."""
+    stream = sys.stderr
     try:
-        yield
-    finally:
-        _CALLBACK.reset(token)
+        if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
+            return 0
+        return os.get_terminal_size(stream.fileno()).columns or 80  # terminals that do not know answer 0
+    except (OSError, ValueError):
+        return 0
 
 
-def set_progress(callback: Callable[[int, int, str], object] | None) -> None:
-    """The callback for everything that follows in this context; None: silence."""
-    _CALLBACK.set(callback)
-
-
-def report(done: int, total: int, what: str) -> None:
-    """Says how far some work has come, to whoever listens."""
-    callback = _CALLBACK.get()
-    if callback is not None:
-        callback(done, total, what)
+def write_over(line: str) -> None:
+    """Puts a line in the place of the one the cursor of stderr stands in; "" clears it."""
+    encoding = sys.stderr.encoding or "ascii"
+    sys.stderr.write(f"\r{line.encode(encoding, 'replace').decode(encoding)}\x1b[K")
+    sys.stderr.flush()
 
 
 # ---- forks ---------------------------------------------------------------------------------------------------------------------------------

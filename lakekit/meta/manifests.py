@@ -19,10 +19,11 @@ from lakekit.errors import Corrupt
 from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
 from lakekit.model.entry_files import Manifest
 from lakekit.model.snapshot import Snapshot
+from lakekit.progress import work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import each, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lakekit.model.entry_files import Keep
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
+    from lakekit.progress import Work
 
     Which = Literal["all", "base", "delta", "changelog"]
     T = TypeVar("T")
@@ -114,8 +116,10 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
             missing.append((path, file))
         else:
             pieces[file.name] = piece
-    for group in _together(missing):
-        pieces |= _decode(place, group)
+    if missing:
+        with _planning(place, len(missing)) as under_way:
+            for group in _together(missing):
+                pieces |= _decode(place, group, under_way)
     found = _joined([pieces[file.name] for file in files])
     return found if columns is None else found.select(columns)
 
@@ -128,7 +132,9 @@ def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep) -> Entr
         found = read_entries(place, files)
         return found.filter(keep(found.column("partition"))) if len(found) else found
     shelf.put({(_ASKED, place.storage, path): True for path, _ in paths}, _ASKED_BYTES * len(paths))
-    return columns_of.concat([columns_of.empty(), *(entry_files.decode_where(_read_all(place, group), keep) for group in _together(paths))])
+    with _planning(place, len(paths)) as under_way:
+        parts = [entry_files.decode_where(_read_all(place, group, under_way), keep) for group in _together(paths)]
+    return columns_of.concat([columns_of.empty(), *parts])
 
 
 class _Piece(NamedTuple):
@@ -139,9 +145,9 @@ class _Piece(NamedTuple):
     end: int
 
 
-def _decode(place: Place, files: list[tuple[str, ManifestFile]]) -> dict[str, _Piece]:
+def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
     """Reads and decodes manifests, given with their paths, and keeps them."""
-    whole, counts = entry_files.decode(_read_all(place, files))
+    whole, counts = entry_files.decode(_read_all(place, files, under_way))
     found: dict[str, _Piece] = {}
     kept: dict[Hashable, _Piece] = {}
     start = 0
@@ -165,14 +171,22 @@ def _together(files: list[tuple[str, ManifestFile]]) -> list[list[tuple[str, Man
     return groups
 
 
-def _read_all(place: Place, files: list[tuple[str, ManifestFile]]) -> list[Manifest]:
+def _planning(place: Place, total: int) -> Work:
+    """The reading of so many manifests, for whoever watches."""
+    return work(place.world, "planning", "manifests", total, beside="files")
+
+
+def _read_all(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> list[Manifest]:
     def read(one: tuple[str, ManifestFile]) -> Manifest:
         path, file = one
         return Manifest(path, _read(place, file.name, path, file.size_bytes, "the manifest list"))
 
+    def tell(one: tuple[str, ManifestFile]) -> None:
+        under_way.advance(1, one[1].num_added_files + one[1].num_deleted_files)
+
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
-        return [read(file) for file in files]  # handing a file of some kilobytes to a thread costs more than reading it
-    return each(read, files)
+        return one_by_one(read, files, after=tell)  # handing a file of some kilobytes to a thread costs more than reading it
+    return each(read, files, after=tell)
 
 
 def _joined(pieces: list[_Piece]) -> Entries:

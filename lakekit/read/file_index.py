@@ -16,6 +16,7 @@ from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import evaluate as ask
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
+from lakekit.progress import work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,9 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         file = entries.file(at)
         return file.name, _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, predicate)
 
-    return {name: hit for name, hit in world.each(one, indexed) if hit is not True}
+    with work(handle.world, "planning", "file indexes", len(indexed)) as under_way:
+        found = world.each(one, indexed, after=lambda _: under_way.advance())
+    return {name: hit for name, hit in found if hit is not True}
 
 
 def _indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:

@@ -7,6 +7,7 @@ that was not understood costs time and never truth.
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
@@ -17,7 +18,7 @@ from lakekit.predicate import conjunction
 from lakekit.read.condition import Condition, predicate_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _REMEMBERED = 64
@@ -55,7 +56,13 @@ class PaimonScan(LazyFrameResolver):
     def schema(self) -> dict[str, pl.DataType]:
         return dict(self.source.schema())
 
-    def resolve_lazyframe(
+    @property
+    def resolve_lazyframe(self) -> Callable[..., tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]]:
+        """`resolve` in the context of whoever asks for it: Polars fetches it in the thread that collects, and calls it in one of its own."""
+        context = copy_context()
+        return lambda **question: context.copy().run(self.resolve, **question)
+
+    def resolve(
         self,
         *,
         projection: list[str] | None,  # noqa: ARG002 - native scans and sources drop columns themselves
@@ -65,6 +72,7 @@ class PaimonScan(LazyFrameResolver):
         filter_drop_columns_idx: int | None,  # noqa: ARG002
         existing_resolved_version_key: str | None,
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
+        """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
         world.refuse_fork()
         version = self.source.version()
         condition, decided = condition_of(filters, self.source.partition_keys, self.source.keys)

@@ -1,4 +1,4 @@
-"""What lakekit sees of the machine: a pool that keeps order and does not lock itself, progress that stays in its context, forks refused."""
+"""What lakekit sees of the machine: a pool that keeps order and does not lock itself, forks refused."""
 
 from __future__ import annotations
 
@@ -85,23 +85,10 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
     assert begun == [0, 1]
 
 
-def test_progress_is_told_inside_the_block_and_in_the_pool() -> None:
-    said: list[tuple[int, int, str]] = []
-    with world.progress(lambda *what: said.append(what)):
-        world.each(lambda number: world.report(number, 3, "manifests"), range(3))
-        with world.progress(None):
-            world.report(9, 9, "nobody listens")
-    world.report(9, 9, "nobody listens")
-    assert sorted(said) == [(0, 3, "manifests"), (1, 3, "manifests"), (2, 3, "manifests")]
-
-
-def test_progress_stays_in_its_thread() -> None:
-    said: list[str] = []
-    with world.progress(lambda _, __, what: said.append(what)):
-        other = threading.Thread(target=world.report, args=(1, 1, "from elsewhere"))
-        other.start()
-        other.join()
-    assert said == []
+def test_each_says_what_is_done_in_order_and_in_the_thread_that_asked() -> None:
+    said: list[tuple[int, int]] = []
+    assert world.each(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
+    assert said == [(n, threading.get_ident()) for n in range(9)]
 
 
 def test_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
