@@ -5,6 +5,7 @@
     lakekit inspect PATH snapshots | files | levels | …  the metadata as tables
     lakekit plan PATH --where "day = '2024-03-31'"       what a query would not have to read
     lakekit browse PATH -o page.html                     snapshots, manifests and levels as one page to click
+    lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
     lakekit features [WORD]                              what is read, not yet, and refused
 
 A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
@@ -27,9 +28,11 @@ import polars as pl
 
 import lakekit
 from lakekit.draw import manifests, text, timeline, words
+from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
 from lakekit.table import history, page
+from lakekit.table.bytes import hex as hex_of
 from lakekit.table.opening import open as open_table
 from lakekit.table.summary import health, totals
 from lakekit.testing.fixtures import fixtures
@@ -104,12 +107,25 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given")
     verb.add_argument("--snapshots", type=_positive, default=page.SNAPSHOTS, help="how many of the newest snapshots are in the page at most")
     verb.set_defaults(run=browse)
+    verb = verbs.add_parser("hex", parents=[shape], help="every byte of a file with its field")
+    verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
+    verb.add_argument("--as", dest="what", help="the format, where name and bytes do not tell it, such as 'binary_row: ROW<id BIGINT>'")
+    verb.add_argument("--offset", type=_whole, default=0, help="the first byte to show")
+    verb.add_argument("--open", type=_whole, help="show the inflated bytes of the compressed block over this byte")
+    verb.set_defaults(run=show_hex)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads, does not yet, and refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)
     verb = verbs.add_parser("versions", parents=[shape], help="what lakekit runs on")
     verb.set_defaults(run=lambda _, out: out.frame(versions()))
     return parser
+
+
+def _whole(said: str) -> int:
+    number = int(said, 0)
+    if number < 0:
+        raise argparse.ArgumentTypeError("at least 0")
+    return number
 
 
 def _positive(said: str) -> int:
@@ -315,6 +331,20 @@ def browse(asked: argparse.Namespace, _: Out) -> None:
     target = asked.output or f"{table.name.rpartition('/')[2]}.html"
     size_bytes = page.save(table, target, snapshots=asked.snapshots)
     print(f"{words.printable(target)}: {words.size(size_bytes)}, one file, opens in any browser")
+
+
+def show_hex(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit hex PATH [--offset N] [--limit N]`: lines to a person, fields to a pipe; a damaged file is shown, then its error is told."""
+    shown = hex_of(asked.path, format=asked.what)
+    if asked.open is not None:
+        shown = shown.open(asked.open)
+    if out.format == "table":
+        out.lines(bytes_drawn(shown.title, shown.data, shown.found, start=asked.offset, lines=out.limit or LINES, width=out.width))
+    else:
+        marks = shown.marks
+        out.frame(marks.filter((pl.col("offset") + pl.col("length") > asked.offset) | (pl.col("field") == "error")))
+    if shown.error is not None:
+        raise shown.error
 
 
 def show_features(asked: argparse.Namespace, out: Out) -> None:

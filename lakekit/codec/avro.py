@@ -210,6 +210,8 @@ def _header(data: bytes, marks: Marks | None) -> tuple[dict[str, bytes], int]:
             if marks is not None:
                 marks.means(name)
             value, at = _raw(data, at, "metadata value" if marks is None else name, marks)
+            if marks is not None:
+                marks.means(value.decode("utf-8", "replace"))
             metadata[name] = value
     if len(data) - at < SYNC_BYTES:
         raise Corrupt(f"the header ends inside its sync marker at offset {at}", offset=at, field="sync")

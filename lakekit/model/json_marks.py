@@ -96,7 +96,7 @@ class _Walk:
                 raise self.wrong("a name wanted")
             name = json.loads(token)
             inner = f"{path}.{name}" if path else name
-            self.mark(token, f"name of {inner}", name)
+            self.mark(token, f"name of {inner}", None)
             self.token(b":")
             found[name] = self.value(self.token(), inner, depth + 1)
             token = self.token(b",}")

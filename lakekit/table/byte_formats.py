@@ -186,7 +186,8 @@ def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
 
 def _container(asked: Asked, limits: avro.Limits) -> None:
     """The frame, and the records of blocks that are not compressed; the others become regions."""
-    container = avro.open_container(asked.data, limits=limits, marks=asked.marks)
+    with asked.marks.within(section="FORMAT 4.1"):
+        container = avro.open_container(asked.data, limits=limits, marks=asked.marks)
     first = 0
     for block in container.blocks:
         if container.codec == "null" and len(asked.data) <= MARKED_BYTES:
@@ -207,6 +208,7 @@ def mark_block(region: Region, marks: Marks, fields: Mapping[str, Sequence[Field
 
 def mark_rows(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
     """Marks what is inside serialized rows and file indexes among the marks from number `since` on; one that cannot be understood stays as it is."""
+    stats = _stats_fields(marks, since, fields)
     for mark in marks.found[since:]:
         outer, _, last = mark.field.rpartition(".")
         if not isinstance(mark.value, bytes) or last not in (*ROWS, "_EMBEDDED_FILE_INDEX"):
@@ -217,10 +219,27 @@ def mark_rows(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -
                 if last == "_EMBEDDED_FILE_INDEX":
                     _mark_container(mark.value, marks, {})
                 else:
-                    mark_row(mark.value, marks, fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last))
+                    known = fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last)
+                    mark_row(mark.value, marks, stats.get(outer, known))
         except LakekitError:
             del marks.found[before:]
             marks.wrong_at = wrong_at
+
+
+def _stats_fields(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
+    """The columns of each `_VALUE_STATS`, by its name: those that its file lists, else all, of the schema that its file has."""
+    found: dict[str, Sequence[Field]] = {}
+    if fields:
+        listed: dict[str, list[Any]] = {}
+        for mark in marks.found[since:]:
+            outer, _, last = mark.field.rpartition(".")
+            if last.startswith("_VALUE_STATS_COLS[") and last.endswith("]"):
+                listed.setdefault(outer, []).append(mark.value)
+        for mark in marks.found[since:]:
+            outer, _, last = mark.field.rpartition(".")
+            if last == "_SCHEMA_ID" and (columns := {one.name: one for one in fields.get(f"schema {mark.value}", ())}):
+                found[f"{outer}._VALUE_STATS"] = [columns[name] for name in listed.get(outer, columns) if name in columns]
+    return found
 
 
 def mark_row(data: bytes, marks: Marks, fields: Sequence[Field] | None) -> None:

@@ -17,6 +17,7 @@ from lakekit import registry, storage as storages
 from lakekit.codec.marks import Mark, Marks, leaves
 from lakekit.draw import bytes as draw
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, NotFound, Unsupported
+from lakekit.meta import schemas
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.table import byte_formats
 from lakekit.table.byte_formats import Asked
@@ -72,11 +73,7 @@ class Hex:
         """The mark over a byte. Raises `IndexError` outside of the file."""
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
-        low, high = 0, len(self.found)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.found[middle].offset <= offset else (low, middle)
-        return self.found[low]
+        return self.found[draw.place_of(self.found, offset)]
 
     def open(self, offset: int | None = None) -> Hex:
         """The inflated bytes of the compressed block over a byte, or of the first one. Raises `NotFound` where there is none."""
@@ -94,10 +91,10 @@ class Hex:
         return _made(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
 
     def __repr__(self) -> str:
-        return draw.text(self._title(), self.data, self.found, told=self._told())
+        return draw.text(self.title, self.data, self.found, told=self.told)
 
     def _repr_html_(self) -> str:
-        return draw.html(self._title(), self.data, self.found, told=self._told())
+        return draw.html(self.title, self.data, self.found, told=self.told)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """The widget where ipywidgets is installed; a table and characters everywhere else."""
@@ -107,10 +104,14 @@ class Hex:
             bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         return bundle
 
-    def _title(self) -> str:
+    @property
+    def title(self) -> str:
+        """Name, format, size and number of fields, in one line."""
         return draw.title(self.name, self.format, len(self.data), len(self.found))
 
-    def _told(self) -> str:
+    @property
+    def told(self) -> str:
+        """The error in a line, "" without one."""
         if self.error is None:
             return ""
         where = "" if self.error_at is None else f" at byte {self.error_at}"
@@ -163,10 +164,12 @@ def _known(path: str | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str
         if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
             continue
         try:
-            schema = open_table(root).handle().schema
+            handle = open_table(root).handle()
+            every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
         except LakekitError:
             break
+        schema = handle.schema
         day, keys = schema.partition_fields, schema.key_fields
-        rows = {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
+        rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
         return Frozen(rows), Frozen({one.name: one.type for one in schema.fields})
     return EMPTY, EMPTY
