@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.draw import html
+from lakekit.draw import html, words
 from lakekit.format.dtypes import polars_schema
 from lakekit.types import Field, to_arrow_field
 
@@ -40,8 +40,9 @@ class Schema:
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
-        width = max((len(field.name) for field in self.fields), default=0)
-        return "\n".join([f"Schema {self.id}", *(f"  {field.name:<{width}}  {field.type}" for field in self.fields)])
+        said = [(words.printable(field.name), words.printable(str(field.type))) for field in self.fields]
+        width = max((words.columns_wide(name) for name, _ in said), default=0)
+        return "\n".join([f"Schema {self.id}", *(f"  {words.pad(name, width)}  {of_type}" for name, of_type in said)])
 
     def _repr_html_(self) -> str:
         return columns_html(self.fields, title=f"Schema {self.id}")

@@ -1,0 +1,185 @@
+"""Whatever a name holds, HTML of ours has the elements and attributes that it has for a plain name, and the name is text (RELIABILITY 37)."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import ipywidgets
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.draw import html, levels, manifests, timeline
+from lakekit.draw.shapes import Drawing, Rect, Sign, Word
+from lakekit.draw.svg import svg
+from lakekit.table.page import page_of
+from spec_tests.doors import hostile
+from spec_tests.doors.hostile import MARK, PAYLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCH = 10
+BATCHES = range(0, len(PAYLOADS), BATCH)
+SPOKEN = {"title", "alt", "aria-label", "data-key", "data-at"}
+"""Attributes that hold names."""
+RAW = {"style", "script"}
+SILENT = {"widgets, asked", "hex of manifest"}
+"""What may not show a name: a filter that is none is answered by what is wrong with it, of a long file the first bytes are shown."""
+
+
+class Read(HTMLParser):
+    """What an HTML text is made of: its elements with their attributes, and where names stand."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.made: set[tuple[str, ...]] = set()
+        self.named: set[str] = set()
+        self.said = ""
+        self.data: list[str] = []
+        self.sources: list[str] = []
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.made |= {(tag,), *((tag, name) for name, _ in attributes)}
+        self.named |= {name for name, value in attributes if value and MARK in value}
+        self.sources += [value or "" for name, value in attributes if name in ("src", "href", "action", "srcdoc", "xlink:href")]
+        self.open.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_comment(self, data):
+        self.made.add(("comment",))
+
+    def unknown_decl(self, data):
+        self.made.add(("cdata",))
+
+    def handle_data(self, data):
+        tag, attributes = self.open[-1] if self.open else ("", {})
+        if tag in RAW and attributes.get("type") == "application/json":
+            self.data.append(data)
+        elif tag in RAW:
+            assert MARK not in data, f"a name stands in a {tag}"
+        else:
+            self.said += data
+
+
+def names(start, *, plain=False):
+    return [hostile.plain(at) for at in range(BATCH)] if plain else list(PAYLOADS[start : start + BATCH])
+
+
+def values(widget: ipywidgets.Widget) -> Iterator[str]:
+    """Everything that a widget and those inside it show as HTML."""
+    if isinstance(widget, ipywidgets.HTML):
+        yield widget.value
+    for child in getattr(widget, "children", ()):
+        yield from values(child)
+
+
+def of_table(place, warehouse, asked):
+    """Every HTML that a table gives, by what gives it; `asked` is typed where something can be typed."""
+    table = lk.open(place)
+    table.files()
+    catalog = lk.connect(warehouse)
+    catalog.databases()
+    browser = table.browse()
+    yield "table", table._repr_html_()
+    yield "catalog", catalog._repr_html_()
+    yield "schema", table.schema._repr_html_()
+    yield "schema difference", table.schema_difference(0)._repr_html_()
+    yield "explain", table.explain(pl.col("day") == asked)._repr_html_()
+    yield "page", page_of(table)
+    yield "browser", browser.as_html()
+    yield "widgets", "".join(values(browser))
+    for snapshot_id in table.snapshots()["snapshot_id"].to_list():
+        browser.at = snapshot_id
+        browser.levels.partition = browser.levels._places()[snapshot_id - 1].partition
+        browser.levels.selected = table.files(at=snapshot_id)["file_name"][-1]
+        browser.filter = f"day = '{asked}'" if "'" not in asked else f'day = "{asked}"'
+        yield "widgets, chosen", "".join(values(browser))
+    browser.filter, browser.levels.probe = asked, asked
+    yield "widgets, asked", "".join(values(browser))
+    yield "picture", browser._repr_mimebundle_()["text/html"]
+    for path in (place / "snapshot" / "snapshot-1", place / "schema" / "schema-1", place / "manifest" / "manifest-01"):
+        yield f"hex of {path.parent.name}", lk.hex(path)._repr_html_()
+
+
+@pytest.mark.parametrize("start", BATCHES)
+def test_a_table_of_hostile_names(tmp_path, start):
+    found = list(of_table(hostile.table(tmp_path / "hostile", names(start)), tmp_path / "hostile", PAYLOADS[start]))
+    plain = list(of_table(hostile.table(tmp_path / "plain", names(start, plain=True)), tmp_path / "plain", hostile.plain(0)))
+    known: dict[str, set[tuple[str, ...]]] = {}
+    for what, text in plain:
+        known.setdefault(what, set()).update(Read(text).made)
+    for what, text in found:
+        read = Read(text)
+        assert read.made <= known[what], what
+        assert read.named <= SPOKEN, what
+        assert all(source.startswith("data:image/png;base64,") for source in read.sources), what
+        assert MARK in read.said or what in SILENT, what
+
+
+def of_facts(name):
+    """Every HTML that drawing makes of facts that hold a name."""
+    marks = (timeline.Mark(id=1, kind="APPEND", time_ms=0, schema_id=0, user=name, tags=(name,)),)
+    told = timeline.History(table=name, marks=marks)
+    manifest = manifests.ManifestFact(name=name, size_bytes=1, added=1, removed=1, partitions=name, skipped=name)
+    listed = manifests.ListFact(which="base", name=name, manifests=(manifest,))
+    gone = manifests.ListFact(which="delta", name=name, manifests=(), gone=name)
+    index = manifests.IndexFact(name=name, type=name, partition=name, bucket=0, size_bytes=1, row_count=1)
+    vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
+    tree = manifests.Tree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
+    entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, fate=name)
+    file = levels.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
+    state = levels.State(snapshot_id=1, files=(file,), removed=(file,))
+    asked = levels.Asked(said=(name,))
+    shapes = (
+        Rect(x=0, y=0, width=9, height=9, color="text", hint=name, key=name),
+        Sign(x=0, y=0, size=9, color="text", hint=name, key=name),
+        Word(x=0, y=0, text=name),
+    )
+    yield html.card(name, [(name, name)]) + html.table([name], [[name]], title=name) + html.funnel(name, [(name, 3, 1, name)])
+    yield svg(timeline.drawing(told, timeline.place(told), selected=1))
+    yield svg(manifests.drawing(tree, manifests.place(tree), selected=name))
+    yield (
+        manifests.tree_html(tree)
+        + manifests.entries_html(name, manifest, [entry], 1, filtered=True)
+        + manifests.index_html(index)
+        + manifests.index_html(vectors)
+    )
+    yield svg(levels.drawing(levels.picture(name, [state], key_names=[name], asked=asked)))
+    yield levels.as_html(name, [state], asked=asked)
+    yield svg(Drawing(width=9, height=9, shapes=shapes, told=name))
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_facts_of_hostile_names(name):
+    for text, other in zip(of_facts(name), of_facts(hostile.plain(0)), strict=True):
+        read = Read(text)
+        assert read.made <= Read(other).made
+        assert read.named <= SPOKEN
+        assert not read.sources
+        assert MARK in read.said
+
+
+def test_the_data_of_a_page_is_json_and_nothing_else(tmp_path):
+    for start in BATCHES:
+        text = page_of(lk.open(hostile.table(tmp_path / str(start), names(start))))
+        [data] = Read(text).data
+        assert not set("<>&\u2028\u2029") & set(data)
+        assert any(MARK in said for said in json.loads(data)["details"].values())
+        assert text.count("<script") == 2
+
+
+def test_text_sends_no_control_characters(tmp_path):
+    for start in BATCHES:
+        table = lk.open(hostile.table(tmp_path / str(start), names(start)))
+        table.files()
+        said = [repr(table), repr(table.schema), repr(table.schema_difference(0)), str(table.explain()), table.browse().as_text()]
+        assert [line for text in said for line in text.split("\n") if not line.isprintable()] == []
