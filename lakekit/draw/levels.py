@@ -142,11 +142,16 @@ class Picture:
     merged: str = ""
 
 
+Places = dict[int, tuple[float, float]]
+"""Where the files of a picture begin and end on the axis, by identity."""
+
+
 @dataclass(slots=True)
 class _Sheet:
     """A picture in the making."""
 
     axis: KeyAxis
+    places: Places
     asked: Asked
     biggest: int
     is_append: bool
@@ -168,14 +173,15 @@ def picture(
     """
     every = [file for state in states for file in (*state.files, *state.removed)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
-    sheet = _Sheet(axis=axis, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
+    places = {id(file): _place(file, axis) for file in every}
+    sheet = _Sheet(axis=axis, places=places, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
     sheet.word(0.0, printable(title), bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (*asked.said, _merging(len(every), limit))):
+    for line in filter(None, (*asked.said, *map(_change, states), _merging(len(every), limit))):
         sheet.word(0.0, printable(line))
         sheet.top += _LINE
     begin = sheet.top
-    rooms = _rooms(states, axis, limit)
+    rooms = _rooms(states, places, limit)
     for at, state in enumerate(states):
         if len(states) > 1:
             sheet.word(0.0, f"snapshot {state.snapshot_id}", color="muted")
@@ -191,6 +197,14 @@ def picture(
         told=" ".join(filter(None, (f"{title}.", *(_told(state, many=len(states) > 1) for state in states), *asked.said))),
         merged=_merging(len(every), limit),
     )
+
+
+def _change(state: State) -> str:
+    """What the frames around boxes mean, in words."""
+    if state.lit is not None:
+        return ""
+    said = ((len(state.added), "added: outlined"), (len(state.removed), "removed: empty boxes"), (len(state.leaving), "not in the other: empty boxes"))
+    return " · ".join(f"{plural(number, 'file')} {what}" for number, what in said if number)
 
 
 def _merging(number: int, limit: int) -> str:
@@ -217,15 +231,15 @@ def _totals(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _rooms(states: Sequence[State], axis: KeyAxis, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _rooms(states: Sequence[State], places: Places, limit: int) -> list[dict[tuple[int, bool], Groups]]:
     """What shares a box, for each state by level and whether it was removed: every file alone, or runs of neighbours where there are too many.
 
     Files that differ from their neighbours (read, added) stay alone while they are few.
     """
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
-        room = {(level, False): _in_order(level, found, axis) for level, found in _levels(state.files)}
-        rooms.append(room | {(level, True): _in_order(level, found, axis) for level, found in _levels(state.removed)})
+        room = {(level, False): _in_order(level, found, places) for level, found in _levels(state.files)}
+        rooms.append(room | {(level, True): _in_order(level, found, places) for level, found in _levels(state.removed)})
     total = sum(len(found) for room in rooms for found in room.values())
     if total <= limit:
         return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
@@ -239,9 +253,9 @@ def _rooms(states: Sequence[State], axis: KeyAxis, limit: int) -> list[dict[tupl
     ]
 
 
-def _in_order(level: int, files: list[LevelFile], axis: KeyAxis) -> list[LevelFile]:
+def _in_order(level: int, files: list[LevelFile], places: Places) -> list[LevelFile]:
     """Neighbours beside each other: by age in level 0, as they were given, by key elsewhere."""
-    return files if level == 0 else sorted(files, key=lambda file: (_place(file, axis), file.name))
+    return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
 
 def _runs(files: list[LevelFile], share: int, special: frozenset[str]) -> Groups:
@@ -272,28 +286,29 @@ def _state(sheet: _Sheet, state: State, room: Mapping[tuple[int, bool], Groups],
         top = sheet.top
         ghosts, living = room.get((level, True), []), room.get((level, False), [])
         stacked = level == 0 and not sheet.is_append
-        lanes = [(True, lane) for lane in _lanes(sheet.axis, ghosts, stacked=stacked)] + [(False, lane) for lane in _lanes(sheet.axis, living, stacked=stacked)]
+        lanes = [(True, lane) for lane in _lanes(sheet.places, ghosts, stacked=stacked)] + [
+            (False, lane) for lane in _lanes(sheet.places, living, stacked=stacked)
+        ]
         pitch = max(_THIN, min(LANE + GAP, STACK / len(lanes)))
         for is_ghost, lane in lanes:
             high = pitch * (_GHOST if is_ghost else 1.0) if pitch > FLAT * 2 else pitch
             _lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
-        said = totals.get(level, "no files")
+        said = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
         sheet.marks.append(Word(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
         sheet.marks.append(Word(x=1 - RIGHT + 0.012, y=middle, text=said, color="muted"))
         sheet.top += GAP + 2
 
 
-def _lanes(axis: KeyAxis, groups: Groups, *, stacked: bool) -> list[Groups]:
+def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
     """Level 0 has a lane for every box; elsewhere one is enough, and files that overlap against the rule get more."""
     if stacked:
         return [[group] for group in groups]
     lanes: list[Groups] = []
     ends: list[float] = []
-    for group in sorted(groups, key=lambda group: min(_place(file, axis) for file in group)):
-        places = [_place(file, axis) for file in group]
-        low, high = min(low for low, _ in places), max(high for _, high in places)
+    for group in sorted(groups, key=lambda group: min(places[id(file)] for file in group)):
+        low, high = min(places[id(file)][0] for file in group), max(places[id(file)][1] for file in group)
         at = next((at for at, end in enumerate(ends) if end <= low), None)
         if at is None:
             lanes.append([group])
@@ -307,7 +322,7 @@ def _lanes(axis: KeyAxis, groups: Groups, *, stacked: bool) -> list[Groups]:
 def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: str) -> None:
     """One line of boxes, from left to right; a box is wide enough to be seen where its neighbour leaves room."""
     span = 1 - LEFT - RIGHT
-    places = [[_place(file, sheet.axis) for file in group] for group in lane]
+    places = [[sheet.places[id(file)] for file in group] for group in lane]
     lows = [min(low for low, _ in one) for one in places]
     room = pitch - (GAP if pitch > FLAT else 1.0)
     flat = min(FLAT, room / 2)

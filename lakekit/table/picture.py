@@ -13,10 +13,10 @@ Nothing but metadata is read, and of one snapshot at a time.
 
 from __future__ import annotations
 
-import csv
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
 
+_PART = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)
+_FINE = re.compile(r"\.\d{6}0*[1-9]")
+_DIGITS = Context(prec=38)
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _FACTS = (
     "level",
@@ -230,7 +233,7 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
     fields = handle.schema.key_fields
     if not fields:
         raise InvalidOption(f"{handle.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
-    parts = [part.strip() for part in next(csv.reader([text.strip()], skipinitialspace=True, quotechar="'" if "'" in text else '"'))]
+    parts = _parts(text)
     if len(parts) > len(fields):
         names = ", ".join(field.name for field in fields)
         raise InvalidOption(f"{len(parts)} values for {len(fields)} key columns: {names}", key="probe", value=text)
@@ -239,6 +242,18 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
     types = polars_schema(fields)
     same = [pl.col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
     return Probe(key=key, condition=reduce(and_, same))
+
+
+def _parts(text: str) -> list[str]:
+    """The values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
+    found, at = [], 0
+    while (match := _PART.match(text, at)) is not None:
+        single, double, plain, comma = match.groups()
+        found.append(single.replace("''", "'") if single is not None else double.replace('""', '"') if double is not None else plain)
+        at = match.end()
+        if not comma:
+            break
+    return found
 
 
 def _value(field: Field, text: str) -> Any:
@@ -263,7 +278,7 @@ def _parsed(t: DataType, text: str) -> Any:
         case "BOOLEAN":
             return _true_or_false(text)
         case "FLOAT":
-            return float(np.float32(text))
+            return pa.scalar(float(text), pa.float32()).as_py()
         case "DOUBLE":
             return float(text)
         case "DECIMAL":
@@ -272,6 +287,8 @@ def _parsed(t: DataType, text: str) -> Any:
             return date.fromisoformat(text)
         case "TIME":
             return time.fromisoformat(text)
+    if _FINE.search(text):  # Python's times end there, and half a time is another key
+        raise ValueError
     found = datetime.fromisoformat(text)
     if t.root == "TIMESTAMP":
         if found.tzinfo is not None:
@@ -288,7 +305,7 @@ def _true_or_false(text: str) -> bool:
 
 def _decimal(t: DataType, text: str) -> Decimal:
     value = Decimal(text)
-    exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)))
+    exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_DIGITS)
     if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
         raise ValueError
     return exact
