@@ -96,7 +96,6 @@ class Scan:
         if fallback is None:
             return [plan.plan_read(handle, position, condition, limit=limit, level=self.level)]
         other, there = fallback
-        _same_types(handle, travel.schema_of(other, there))
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
         sides = [(handle, position), (other, there)]
         first, second = reversed(sides) if handle.fallback_first else sides
@@ -124,17 +123,25 @@ class Scan:
 def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
     """The fallback branch and its position at the time of a position of this one; before its first snapshot, that one.
 
-    A time that was asked for is asked of that branch too, which must have a snapshot then (`SnapshotNotFound`). None without such a branch.
+    A time that was asked for is asked of that branch too, which must have a snapshot then (`SnapshotNotFound`). None without such a branch. Raises
+    `SchemaMismatch` where the columns of the two, as they were then, are of other types.
     """
     other = _fallback(handle)
     if other is None:
         return None
+    there = _at_the_time(other, position, at)
+    _same_types(handle, travel.schema_of(other, there))
+    return other, there
+
+
+def _at_the_time(other: Handle, position: Position, at: int | str | datetime | None) -> Position:
+    """The position of the fallback branch that goes with one of this branch."""
     if position.schema_id is None or position.snapshot is None:
-        return other, travel.Position(snapshot=snapshots.latest(other))
+        return travel.Position(snapshot=snapshots.latest(other))
     if at is None and travel.names_a_time(other):
-        return other, travel.locate(other)
+        return travel.locate(other)
     found = snapshots.at_time(other, position.snapshot.time_millis)
-    return other, travel.past(snapshots.read(other, 1) if found is None else found)
+    return travel.past(snapshots.read(other, 1) if found is None else found)
 
 
 def _fallback(handle: Handle) -> Handle | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.codec import hashing
-from lakekit.errors import Corrupt, InvalidOption
+from lakekit.errors import Corrupt, InvalidOption, SchemaMismatch
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
 
@@ -67,6 +68,21 @@ def test_changes_of_one_bucket(opened):
     table = opened("bucket_rescaled")
     assert rows(table.changes(3, 4, options={"scan.bucket": 2})) == [("+I", "z", 9, "z")]
     assert rows(table.changes(1, 2, mode="diff", options={"scan.bucket": 1})) == []
+
+
+def test_a_fallback_branch_of_other_types_is_refused_wherever_both_are_listed(tables_path, tmp_path):
+    copy = tmp_path / "fallback"
+    shutil.copytree(tables_path / "history_fallback_append", copy)
+    [branch] = (copy / "branch").iterdir()
+    newest = max((branch / "schema").iterdir())
+    said = json.loads(newest.read_bytes())
+    said["fields"][-1]["type"] = "DOUBLE"
+    newest.write_text(json.dumps(said), encoding="utf-8")
+    table = lk.open(str(copy))
+    for ask in (table.scan, lambda: table.system("partitions")):
+        with pytest.raises(SchemaMismatch, match="make them alike"):
+            ask().collect()
+    assert table.system("buckets").collect().height
 
 
 @pytest.mark.parametrize(
