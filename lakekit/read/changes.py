@@ -18,9 +18,10 @@ import polars as pl
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
-from lakekit.meta import manifests, snapshots, tags
+from lakekit.meta import manifests, schemas, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
 from lakekit.options.features import check_readable
+from lakekit.options.table import TableOptions
 from lakekit.read import auto_tags, frames, plan, travel
 
 if TYPE_CHECKING:
@@ -131,10 +132,22 @@ class Changes:
     def _diff(self, condition: Condition) -> pl.LazyFrame:
         """Both states, of the files that only one of them has, and what differs; append tables, having no keys, tell the rows of the newer files."""
         before, after = (self._state(end) for end in (self.since, self.until))
+        self._same_buckets(before, after)
         old, new = plan.plan_difference(self.handle, before, after, condition)
         if not self.handle.schema.primary_keys:
             return frames.merged([new], self.fields, system=self._system)
         return frames.difference(old, new, self.fields, self._system, keeps_deletes=self.kind_column is not None)
+
+    def _same_buckets(self, before: travel.Position, after: travel.Position) -> None:
+        """Raises `InvalidOption` where the states have different numbers of buckets, as the reference does: files are compared bucket by bucket."""
+        ends = [state.snapshot for state in (before, after) if state.snapshot is not None]
+        if len({end.schema_id for end in ends}) < 2:
+            return
+        counts = [TableOptions.parse(schemas.read(self.handle, end.schema_id).options, kind=self.handle.kind).bucket for end in ends]
+        if counts[0] != counts[1]:
+            msg = f"{self.handle.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at {ends[1].id}: \
+their difference is not told; ask for mode 'delta' or 'changelog', or compare the two states"
+            raise InvalidOption(msg, key="mode", value="diff")
 
     def _state(self, at: int | str | datetime | None) -> travel.Position:
         """One of the two states; snapshot 0 is the empty table."""
