@@ -243,8 +243,8 @@ def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
 
 
 def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True) -> Mask | None:
-    """Postponed files never; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
-    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET
+    """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
+    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET if handle.options.bucket == POSTPONE_BUCKET else np.ones(len(entries), bool)
     if hides_level_zero and handle.schema.primary_keys and sections.hides_level_zero(handle):
         mask &= entries.numbers("level") > 0
     return None if mask.all() else mask

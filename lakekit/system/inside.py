@@ -104,7 +104,7 @@ def files(handle: Handle, at: At = None) -> pl.DataFrame:
     """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
     newest = snapshots.latest(handle)
     handle, entries = _at(handle, at)
-    entries = _real(entries)
+    entries = _real(handle, entries)
     entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live(handle, newest).column("partition"))))
     found = zip(entries.files(), places.data_file_paths(handle, entries), range(len(entries)), strict=True)
     return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
@@ -248,9 +248,9 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     """
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
-    entries = _real(_listed(handle, position))
+    entries = _real(handle, _listed(handle, position))
     if (fallback := scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
-        entries, other = (_above_hidden(handle, listed) for listed in (entries, _real(_listed(*fallback))))
+        entries, other = (_above_hidden(handle, listed) for listed in (entries, _real(handle, _listed(*fallback))))
         entries, other = (other, entries) if handle.fallback_first else (entries, other)
         known = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat([entries, other.filter(~np.asarray(known))])
@@ -286,8 +286,9 @@ def _above_hidden(handle: Handle, entries: Entries) -> Entries:
     return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
-def _real(entries: Entries) -> Entries:
-    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
+def _real(handle: Handle, entries: Entries) -> Entries:
+    """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
+    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if handle.options.bucket == POSTPONE_BUCKET else entries
 
 
 def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
