@@ -7,6 +7,9 @@ The reference merges the two sorted states as if they were runs of one table, an
 when its sequence fields, or then its sequence number, are the greater ones. Sequence numbers begin anew with an INSERT OVERWRITE, so that rows it replaced
 may go unreported (case overwrite_keyed). Equal ones come in the order of the tree that merges: the side whose row was not moved last is first.
 
+Buckets are compared one by one. Where they are dynamic, a key that was deleted may come again in another one: then both states say of every row where it is,
+in a column `BUCKET`.
+
 Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
 """
 
@@ -36,13 +39,16 @@ if TYPE_CHECKING:
 KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
 SYSTEM = (KIND, SEQUENCE)
+BUCKET = "_BUCKET"
 _DELETE = 3
 _BEFORE, _AFTER = "_before_", "_after"
 
 
 def of(before: pl.LazyFrame, after: pl.LazyFrame, handle: Handle, rule: MergeRule) -> pl.LazyFrame:
-    """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns and `SYSTEM`."""
+    """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns, `SYSTEM`, maybe `BUCKET`."""
     key = [*handle.schema.partition_keys, *rule.key]
+    if BUCKET in after.collect_schema():
+        key.append(BUCKET)
     others = [name for name in handle.schema.names if name not in key] + list(SYSTEM)
     old = before.with_columns(pl.lit(True).alias(_BEFORE)).rename({name: _BEFORE + name for name in others})
     joined = after.with_columns(pl.lit(True).alias(_AFTER)).join(old, on=key, how="full", nulls_equal=True, coalesce=True)
@@ -136,7 +142,9 @@ def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: 
 
 
 def _places(joined: pl.DataFrame, handle: Handle) -> pl.Series:
-    """The bucket of each key where the key alone says it; else all keys of a partition count as one bucket."""
+    """The bucket of each key, which it has with it or which the key says."""
+    if BUCKET in joined.columns:
+        return joined[BUCKET]
     count, schema = handle.options.bucket, handle.schema
     if count <= 1:
         return pl.zeros(joined.height, pl.Int32, eager=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 import pyarrow.compute as pc
 
@@ -19,7 +22,6 @@ from lakekit.read import difference as differences
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from lakekit.read.plan import Plan
@@ -70,8 +72,23 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
     """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
     assert after.rule is not None
-    old, new = (merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes) for plan in (before, after))
+    side = partial(_in_buckets if after.handle.options.bucket < 0 else _merged_one, fields=fields, keeps_deletes=keeps_deletes)
+    old, new = side(before), side(after)
     return differences.of(old, new, after.handle, after.rule).select(*(field.name for field in fields), *system)
+
+
+def _merged_one(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+    return merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes)
+
+
+def _in_buckets(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+    """The merged rows with the number of their bucket."""
+    numbers = plan.entries.numbers("bucket")
+    parts = []
+    for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
+        one = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
+        parts.append(_merged_one(one, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
+    return pl.concat(parts) if parts else _merged_one(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
 
 
 def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:

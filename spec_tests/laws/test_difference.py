@@ -85,6 +85,21 @@ def test_changed_keys_are_those_the_tree_brings_last(before, after, by_field, de
     assert told.schema == pl.Schema(COLUMNS)
 
 
+@given(befores=st.tuples(ROWS, ROWS), afters=st.tuples(ROWS, ROWS))
+def test_buckets_are_compared_one_by_one(befores, afters):
+    """A key may be in several buckets, as a deleted one of dynamic buckets may (case bucket_cross_partition_forgotten)."""
+    table = _table({})
+    before, after = (
+        pl.concat([_frame(rows).with_columns(pl.lit(bucket, pl.Int32).alias(difference.BUCKET)) for bucket, rows in enumerate(side)])
+        for side in (befores, afters)
+    )
+    told = difference.of(before, after, table, rules.of(table.schema, {})).collect()
+    for bucket in (0, 1):
+        here = told.filter(pl.col(difference.BUCKET) == bucket)
+        found = {(row["k"], row["v"], row["s"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"]) for row in here.to_dicts()}
+        assert found == _java(befores[bucket], afters[bucket], by_field=False, descending=False)
+
+
 def test_maps_have_no_order():
     table = _table({})
     rule = rules.of(table.schema, {})
