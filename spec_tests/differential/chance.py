@@ -143,29 +143,31 @@ def _forgiving(case: Case, read: Read, row: tuple[str, tuple[Any, ...]]) -> str:
             plain = sorted(plain.strip("[]").split(", "))
         elif read.system == "files" and name == "file_path":
             plain = str(plain).removeprefix("file:")  # the engine prints a file outside of the table as a URL, lakekit every local file as a path
-        elif name in _sets(case):
-            plain = _set(plain, packed=read.system == "binlog")
+        elif name in _unordered(case):
+            plain = _sorted(plain, packed=read.system == "binlog")
         if _holds_orc(case):
             plain = _unsigned(plain)
         kept.append(plain)
     return f"{kind} {json.dumps(kept, sort_keys=True)}"
 
 
-def _sets(case: Case) -> frozenset[str]:
-    """Columns of `collect` with `distinct`, which the engine keeps in the order of a hash table."""
+def _unordered(case: Case) -> frozenset[str]:
+    """Columns whose elements the engine keeps in the order of a hash table: of `collect` with `distinct`, and of `nested_partial_update`, which turns rows
+    that share a place there round with every step."""
     options = lk.open(case.path).options
-    return frozenset(key.split(".")[1] for key, value in options.items() if re.fullmatch(r"fields\..*\.distinct", key) and value == "true")
+    found = (re.fullmatch(r"fields\.(.*)\.(distinct=true|aggregate-function=nested_partial_update)", f"{key}={value}") for key, value in options.items())
+    return frozenset(one[1] for one in found if one)
 
 
 def _holds_orc(case: Case) -> bool:
     return any(Path(case.path).rglob("*.orc"))
 
 
-def _set(value: Any, *, packed: bool) -> Any:
-    """A set's elements in an order of their own; the binlog packs the sets before and after into one list."""
+def _sorted(value: Any, *, packed: bool) -> Any:
+    """Elements in an order of their own; the binlog packs the lists before and after into one."""
     if not isinstance(value, list):
         return value
-    return [_set(one, packed=False) for one in value] if packed else sorted(value, key=json.dumps)
+    return [_sorted(one, packed=False) for one in value] if packed else sorted(value, key=json.dumps)
 
 
 def _unsigned(value: Any) -> Any:
