@@ -20,6 +20,7 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import color, html, levels
+from lakekit.draw.level_facts import NOTHING, NOWHERE, Asked, detail
 from lakekit.draw.words import plural, printable, size
 from lakekit.notebook.pictured import Pictured
 from lakekit.notebook.stage import Spot, Stage
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.draw.levels import LevelFile, State
+    from lakekit.draw.level_facts import LevelFile, State
     from lakekit.draw.shapes import Drawing
     from lakekit.read.explain import Explain
     from lakekit.table import Table
@@ -71,7 +72,7 @@ class Levels(Pictured):
         self._changes: dict[int, picture.Changes] = {}
         self._quiet = False
         self._states: tuple[State, ...] = ()
-        self._asked = levels.NOTHING
+        self._asked = NOTHING
         self._title = ""
         self._found = levels.picture("", ())
         self._explain: Explain | None = None
@@ -264,7 +265,7 @@ class Levels(Pictured):
     def _draw(self) -> None:
         """Reads what is asked for and shows it; what goes wrong is shown too."""
         troubles: list[Exception] = []
-        self._states, self._asked, self._explain = (), levels.NOTHING, None
+        self._states, self._asked, self._explain = (), NOTHING, None
         try:
             self._states = self._read_states()
         except history.REFUSED as error:
@@ -274,7 +275,7 @@ class Levels(Pictured):
                 self._ask()
             except history.REFUSED as error:
                 troubles.append(error)
-        shown = self._states[-1] if self._states else levels.NOWHERE
+        shown = self._states[-1] if self._states else NOWHERE
         total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
         parts = [history.called(self.table), self.partition, f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
         self._title = " · ".join(filter(None, parts))
@@ -303,7 +304,7 @@ class Levels(Pictured):
     def _ask(self) -> None:
         """Probe and filter, put to the planner."""
         notes = picture.notes(self.table, self._place, self._states[-1])
-        self._asked = levels.Asked(said=notes)
+        self._asked = Asked(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
         asked = history.condition(self.filter)
         condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
@@ -316,7 +317,7 @@ class Levels(Pictured):
             states.append(replace(state, lit=lit))
             lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
-        self._asked = levels.Asked(probe=None if probe is None else probe.key, said=(*notes, *lines))
+        self._asked = Asked(probe=None if probe is None else probe.key, said=(*notes, *lines))
         self._explain = self.table.explain(condition, at=history.at_of(self.table, self.at))
 
     def _counted(self, state: State, here: int, elsewhere: int) -> str:
@@ -374,7 +375,7 @@ class Levels(Pictured):
             return f"{printable(self.selected)} is not in this bucket at snapshot {self.at}"
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
         beside = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
-        return levels.detail(file, is_append=self._is_append) + beside
+        return detail(file, is_append=self._is_append) + beside
 
     def _show_rows(self) -> None:
         try:

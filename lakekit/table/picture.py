@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.draw.levels import LevelFile, State, in_order_of_writing
+from lakekit.draw.level_facts import LevelFile, State, in_order_of_writing
 from lakekit.draw.words import cell
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.dtypes import polars_schema

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import lakekit as lk
 from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
+from lakekit.draw.shapes import Word
 from lakekit.notebook.levels import Levels
 from lakekit.read import lazy, scan
 from lakekit.table import picture
@@ -287,7 +288,7 @@ def test_two_snapshots_on_one_axis(flights):
     older, newer = shown._states
     assert (older.snapshot_id, newer.snapshot_id) == (5, 8)
     assert newer.added == {file.name for file in newer.files} - {file.name for file in older.files}
-    words = [mark.text for mark in shown._found.marks if isinstance(mark, levels.Word)]
+    words = [mark.text for mark in shown._found.marks if isinstance(mark, Word)]
     assert words.index("snapshot 5") < words.index("snapshot 8")
     both = [box for box in shown._found.boxes if box.files[0].name in {file.name for file in older.files} & {file.name for file in newer.files}]
     assert len({(box.left, box.width) for box in both}) == len(both) / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -11,7 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
-from lakekit.draw.levels import LEFT, RIGHT, Asked, LevelFile, State, picture
+from lakekit.draw.level_facts import Asked, LevelFile, State, in_order_of_writing
+from lakekit.draw.levels import LEFT, RIGHT, picture
+from lakekit.draw.shapes import Word
 from lakekit.draw.svg import svg
 from lakekit.draw.words import size
 
@@ -120,7 +123,7 @@ def buckets(draw, *, deepest=5):
 def states(draw):
     files = draw(buckets())
     names = st.randoms(use_true_random=False).map(lambda chance: frozenset(file.name for file in files if chance.random() < 0.4))
-    gone = tuple(levels.replace(file, name=f"gone-{file.name}") for file in draw(buckets()))
+    gone = tuple(replace(file, name=f"gone-{file.name}") for file in draw(buckets()))
     return State(snapshot_id=draw(st.integers(1, 9)), files=files, added=draw(names), removed=gone, lit=draw(st.none() | names))
 
 
@@ -166,7 +169,7 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
 @given(states())
 def test_totals_add_up(state):
     found = picture("bucket", [state])
-    said = [mark.text for mark in found.marks if isinstance(mark, levels.Word)]
+    said = [mark.text for mark in found.marks if isinstance(mark, Word)]
     for level in {file.level for file in state.files}:
         here = [file.size_bytes for file in state.files if file.level == level]
         assert f"{size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
@@ -206,7 +209,7 @@ def test_merging_keeps_every_file(some, limit):
     if len(every) > limit:
         assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed)))
         assert str(len(every)) in found.merged
-        assert any(isinstance(mark, levels.Word) and "neighbours" in mark.text for mark in found.marks)
+        assert any(isinstance(mark, Word) and "neighbours" in mark.text for mark in found.marks)
     else:
         assert all(len(box.files) == 1 for box in found.boxes)
     for box in found.boxes:
@@ -226,8 +229,8 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
 
 @given(states(), st.booleans())
 def test_every_door_escapes_names_and_says_everything(state, is_append):
-    hostile = tuple(levels.replace(file, name=f"<script>alert({at})</script>") for at, file in enumerate(state.files))
-    state = levels.replace(state, files=hostile)
+    hostile = tuple(replace(file, name=f"<script>alert({at})</script>") for at, file in enumerate(state.files))
+    state = replace(state, files=hostile)
     title = "<b>bucket</b>"
     found = picture(title, [state], is_append=is_append)
     for page in (svg(levels.drawing(found)), levels.as_html(title, [state], is_append=is_append)):
@@ -235,7 +238,7 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
         assert "<b>bucket" not in page
     drawn = levels.drawing(found)
     assert (drawn.width, drawn.height) == (880, found.height)
-    assert "script" in levels.as_text(title, [levels.replace(state, added=frozenset(file.name for file in hostile))]) or not hostile
+    assert "script" in levels.as_text(title, [replace(state, added=frozenset(file.name for file in hostile))]) or not hostile
 
 
 def test_unknown_keys_take_the_whole_axis():
@@ -250,7 +253,7 @@ def test_unknown_keys_take_the_whole_axis():
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():
     made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
-    ordered = levels.in_order_of_writing(made)
+    ordered = in_order_of_writing(made)
     assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
     boxes = picture("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).boxes
     first, last = boxes[0], next(box for box in boxes if box.name == "2")
