@@ -78,7 +78,7 @@ class IndexFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What a snapshot is made of; `snapshot_id` 0: the table has none. `filter` is the filter in force, as it was said."""
+    """What a snapshot is made of; `snapshot_id` 0: the table has none. `filter` is the filter in force, as it was said, `files_read` what it leaves."""
 
     table: str
     snapshot_id: int
@@ -88,6 +88,7 @@ class Tree:
     indexes: tuple[IndexFact, ...] = ()
     index_gone: str = ""
     filter: str = ""
+    files_read: int = 0
 
     def manifest(self, name: str) -> ManifestFact | None:
         """The manifest of that name."""
@@ -138,7 +139,7 @@ def told(tree: Tree) -> str:
         return ""
     read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
     opened = sum(not m.skipped for m in read)
-    return f"filter {printable(tree.filter)}: {count(opened)} of {plural(len(read), 'manifest')} opened"
+    return f"filter {printable(tree.filter)}: {count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
 
 
 def many(fact: ManifestFact) -> str:

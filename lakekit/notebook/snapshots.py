@@ -37,6 +37,7 @@ class Timeline(Pictured):
     def __init__(self, table: Table, *, by_time: bool = False) -> None:
         self.table = table
         self._files: dict[int, FileCounts | str] = {}
+        self._quiet = False
         self._heading, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), Stage()
         self._slider = ipywidgets.SelectionSlider(options=[("–", 0)], description="snapshot", continuous_update=False)
         self._slider.tooltip = "arrow keys step from snapshot to snapshot"
@@ -61,8 +62,13 @@ class Timeline(Pictured):
         self._heading.value = f"<b>{escape(timeline.title(self.history))}</b>{notes}"
         if self.history.find(self.selected) is None:
             self.selected = newest
-        with self._slider.hold_sync():
-            self._slider.options = [(str(mark.id), mark.id) for mark in marks] or [("–", 0)]
+        self._quiet = True  # a slider with other options jumps to the first
+        try:
+            with self._slider.hold_sync():
+                self._slider.options = [(str(mark.id), mark.id) for mark in marks] or [("–", 0)]
+                self._slider.value = self.selected
+        finally:
+            self._quiet = False
         self._place()
 
     def frame(self) -> pl.DataFrame:
@@ -145,5 +151,5 @@ class Timeline(Pictured):
             self.selected = int(key)
 
     def _slid(self, change: dict[str, Any]) -> None:
-        if self.history.find(int(change["new"])) is not None:
+        if not self._quiet and self.history.find(int(change["new"])) is not None:
             self.selected = int(change["new"])

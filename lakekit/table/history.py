@@ -168,11 +168,15 @@ Files = set[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A filter on a snapshot, asked of the planner: which manifests and files it leaves out, and which columns say so. `text` is how it was said."""
+    """A filter on a snapshot, asked of the planner: which manifests and files it leaves out, and which columns say so.
+
+    `text` is how it was said, `filters` are its conjuncts, `chosen` the files that a scan under it reads.
+    """
 
     text: str
     scan: Scan
     filters: Sequence[FilterExpr]
+    chosen: Files
 
     def manifests(self, listed: Sequence[ManifestFile]) -> list[str]:
         """For each manifest the columns whose bounds skip it, "" where it is opened."""
@@ -186,16 +190,11 @@ class Where:
                     reasons[at] |= used
         return [", ".join(sorted(found)) for found in reasons]
 
-    def read(self, filters: Sequence[FilterExpr]) -> Files:
-        """The files that are read under some of the conjuncts."""
-        asked, _ = lazy.condition_of(filters, self.scan.partition_keys, self.scan.keys)
-        plans = [plan for plan in self.scan.plans(asked) if plan.handle.branch == self.scan.handle.branch]
-        return {one for plan in plans for one in _named(plan.entries.take(plan.chosen))}
-
     def fates(self, live: Files) -> Callable[[str, str, int], str]:
         """What is done with an entry's file, given its kind, name and level, where these files are live: read, or why not."""
-        read, visible = self.read(self.filters), self.read([])
-        alone = [(", ".join(sorted(set(one.expr.meta.root_names()))), read if len(self.filters) == 1 else self.read([one])) for one in self.filters]
+        read, visible = self.chosen, _chosen(self.scan, [])
+        kept = [read] if len(self.filters) == 1 else [_chosen(self.scan, [one]) for one in self.filters]
+        alone = [(", ".join(sorted(set(one.expr.meta.root_names()))), files) for one, files in zip(self.filters, kept, strict=True)]
 
         def fate(kind: str, name: str, level: int) -> str:
             one = (name, level)
@@ -207,10 +206,17 @@ class Where:
                 return "removed since"
             if one not in visible:
                 return "not visible before compaction"
-            reasons = dict.fromkeys(columns_ for columns_, kept in alone if one not in kept)
+            reasons = dict.fromkeys(columns_ for columns_, files in alone if one not in files)
             return f"skipped: {', '.join(reasons) or 'the conditions together'}"
 
         return fate
+
+
+def _chosen(asked: Scan, filters: Sequence[FilterExpr]) -> Files:
+    """The files of the scan's own branch that are read under some conjuncts."""
+    condition_, _ = lazy.condition_of(filters, asked.partition_keys, asked.keys)
+    plans = [plan for plan in asked.plans(condition_) if plan.handle.branch == asked.handle.branch]
+    return {one for plan in plans for one in _named(plan.entries.take(plan.chosen))}
 
 
 def _named(entries_: Entries) -> Files:
@@ -223,7 +229,8 @@ def where_of(table: Table, snapshot_id: int, text: str) -> Where | None:
     if asked is None:
         return None
     made = scan.scan(table.handle(), at_of(table, snapshot_id))
-    return Where(text=text.strip(), scan=made, filters=lazy.filters_of(asked, made.schema()))
+    filters = lazy.filters_of(asked, made.schema())
+    return Where(text=text.strip(), scan=made, filters=filters, chosen=_chosen(made, filters))
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------------------
@@ -254,6 +261,7 @@ def tree(table: Table, snapshot_id: int, where: Where | None = None) -> Tree:
         indexes=indexes,
         index_gone=gone,
         filter="" if where is None else where.text,
+        files_read=0 if where is None else len(where.chosen),
     )
 
 

@@ -366,10 +366,11 @@ def test_the_tree_as_it_looks():
         index_manifest="index-manifest-2",
         indexes=(index,),
         filter="dt < 'x'",
+        files_read=3,
     )
     assert manifests.text(tree).split("\n") == [
         "orders at snapshot 7 (APPEND) · 2 manifests · 427 entries · 86.2 KiB",
-        "filter dt < 'x': 1 of 2 manifests opened",
+        "filter dt < 'x': 1 of 2 manifests opened, 3 files read",
         " base      manifest-list-a1 · 1 manifest, 412 entries",
         "   └─ manifest-34cab9d6…-0  412 entries      dt 2024-01-01 .. 2024-03-31  84.0 KiB  opened",
         " delta     manifest-list-b7 · 1 manifest, 15 entries",
