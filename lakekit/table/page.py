@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.draw import levels, manifests, timeline
+from lakekit.draw import level_facts, levels, manifests, timeline
 from lakekit.draw.page import Moment, Pane, Whole, clickable, page, section
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.draw.words import plural, size
@@ -148,10 +148,10 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: Changes, place:
     schema = table.handle().schema
     is_append = not schema.primary_keys
     state = picture.state_of(at, files, changes, place, is_append=is_append)
-    details |= {f"file/{file.name}": levels.detail(file, is_append=is_append) for file in (*state.removed, *state.files)}
+    details |= {f"file/{file.name}": level_facts.detail(file, is_append=is_append) for file in (*state.removed, *state.files)}
     heading = " · ".join(filter(None, (place.partition, f"bucket {place.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {size(sum(file.size_bytes for file in state.files))}"
-    asked = levels.Asked(said=picture.notes(table, place, state))
+    asked = level_facts.Asked(said=picture.notes(table, place, state))
     found = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=asked, limit=BOXES)
     boxes = [
         Rect(
