@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lakekit.read.explain import Explain as Explain
     from lakekit.system.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
+    from lakekit.table.bytes import hex as hex
     from lakekit.table.opening import open as open
     from lakekit.table.schema import Schema as Schema
     from lakekit.table.schema_difference import SchemaChange as SchemaChange, SchemaDifference as SchemaDifference
@@ -82,6 +83,7 @@ _HOMES = {
     "lakekit.read.explain": "Explain",
     "lakekit.system.itself": "features options versions",
     "lakekit.table": "Table",
+    "lakekit.table.bytes": "hex",
     "lakekit.table.opening": "open",
     "lakekit.table.schema": "Schema",
     "lakekit.table.schema_difference": "SchemaChange SchemaDifference",

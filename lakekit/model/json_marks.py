@@ -99,17 +99,22 @@ class _Walk:
             self.mark(token, f"name of {inner}", None)
             self.token(b":")
             found[name] = self.value(self.token(), inner, depth + 1)
-            token = self.token(b",}")
-            if token == b",":
-                token = self.token()
+            token = self.after(b"}")
         return found
+
+    def after(self, end: bytes) -> bytes:
+        """The token that begins the next member or item, or the end."""
+        token = self.token(b"," + end)
+        if token == b",":
+            token = self.token()
+            if token == end:
+                raise self.wrong("a value wanted after a comma")
+        return token
 
     def items(self, path: str, depth: int) -> list[Any]:
         found: list[Any] = []
         token = self.token()
         while token != b"]":
             found.append(self.value(token, f"{path}[{len(found)}]", depth + 1))
-            token = self.token(b",]")
-            if token == b",":
-                token = self.token()
+            token = self.after(b"]")
         return found

@@ -82,10 +82,10 @@ def recognized(data: bytes, name: str) -> str:
     for ending in ("avro", "orc", "parquet"):
         if file.endswith(f".{ending}"):
             return ending
-    if data[:1] == b"\x01" and data[5:9] in (deletion_vector.MAGIC_32, deletion_vector.MAGIC_64):
+    if data == b"\x01" or (data[:1] == b"\x01" and data[5:9] in (deletion_vector.MAGIC_32, deletion_vector.MAGIC_64)):
         return "deletion_vectors"
-    if file.startswith("index-") and not data.startswith(b"\x01"):
-        return "hash_index"
+    if file.startswith("index-"):
+        return "hash_index" if len(data) % 4 == 0 else "deletion_vectors"
     if data.lstrip()[:1] == b"{":
         return _json_kind(data)
     if file in ("LATEST", "EARLIEST") or hint.decode(data) is not None:
