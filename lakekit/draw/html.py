@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 20
-_RIGHT = ' style="text-align:right;font-variant-numeric:tabular-nums"'
-_LEFT = ' style="text-align:left"'
+_ROOM = "padding:1px 8px;line-height:1.5"
+"""Inside a widget JupyterLab gives cells no room at their sides and lines of 28 pixels."""
+_RIGHT = f' style="text-align:right;{_ROOM};font-variant-numeric:tabular-nums"'
+_LEFT = f' style="text-align:left;{_ROOM}"'
 
 
 def card(title: str, facts: Sequence[tuple[str, object]]) -> str:

@@ -48,6 +48,7 @@ class Manifests(Pictured):
         self._shown: dict[str, int] = {}
         self._heading, self._said, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML(), Stage()
         self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
+        self._box.layout.width = "38em"
         self._box.tooltip = "a condition in SQL: which manifests and files would a scan open?"
         super().__init__([self._heading, self._box, self._said, self._stage, self._detail], at=self.tree.snapshot_id)
         ipywidgets.link((self, "filter"), (self._box, "value"))
