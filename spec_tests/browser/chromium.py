@@ -26,13 +26,15 @@ FLAGS = (
 )
 """The last one proves that nothing is fetched: names of other hosts do not resolve."""
 HERE = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "file:", "about:")
-VIEWPORT = {"width": 1000, "height": 1000}
+VIEWPORT = {"width": 1000, "height": 1800}
+"""High enough for the highest view: what lies below the fold is not in a screenshot."""
 
 FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir>{fonts}</dir><cachedir>{cache}</cachedir>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
   <alias><family>ui-monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+  <match target="pattern"><edit name="family" mode="append" binding="weak"><string>DejaVu Sans</string></edit></match>
   <match target="font">
     <edit name="antialias"><bool>true</bool></edit><edit name="hinting"><bool>false</bool></edit><edit name="rgba"><const>none</const></edit>
   </match>

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Chromium."""
     if chromium.program() is None or chromium.font() is None:
         pytest.skip(f"needs the DejaVu fonts and one of {', '.join(chromium.PROGRAMS)} (Debian: apt-get install chromium fonts-dejavu-core)")
@@ -45,9 +45,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def desk(browser: Browser, lab: Lab) -> Iterator[Desk]:
+def desk(chrome: Browser, lab: Lab) -> Iterator[Desk]:
     """The page that JupyterLab is open in."""
-    context = browser.new_context(viewport=chromium.VIEWPORT, timezone_id="UTC", locale="en-US", reduced_motion="reduce")
+    context = chrome.new_context(viewport=chromium.VIEWPORT, timezone_id="UTC", locale="en-US", reduced_motion="reduce")
     watch = chromium.Watch(context)
     yield Desk(context.new_page(), lab, watch)
     context.close()

@@ -45,8 +45,8 @@ _WORDS = """root => {
     const parent = node.parentElement, style = getComputedStyle(parent), range = document.createRange();
     range.selectNodeContents(node);
     const box = range.getBoundingClientRect();
-    if (!node.data.trim() || parent.closest('style, script, title, option') || box.width * box.height < 1 || style.visibility !== 'visible') continue;
-    if (parseFloat(style.fontSize) === 0) continue;
+    if (!node.data.trim() || parent.closest('style, script, title, option, :disabled')) continue;
+    if (box.width * box.height < 1 || style.visibility !== 'visible' || parseFloat(style.fontSize) === 0) continue;
     let alpha = 1;
     for (let at = parent; at; at = at.parentElement) alpha *= getComputedStyle(at).opacity;
     const below = ground(parent), [r, g, b, a] = parts(style.color), [one, two] = [light(over([r, g, b, a * alpha], below)), light(below)];
@@ -61,7 +61,7 @@ _BOXES = """root => [...root.querySelectorAll('button')].filter(box => !box.text
 
 
 def words(shown: Locator) -> list[dict[str, Any]]:
-    """Every visible piece of text: what it says, its contrast to the ground it stands on, its place."""
+    """Every visible piece of text: what it says, its contrast to the ground it stands on, its place. What is disabled may be pale and is left out."""
     found: list[dict[str, Any]] = shown.evaluate(_WORDS)
     return found
 
@@ -89,11 +89,21 @@ def _meet(one: list[float], two: list[float], slack: float = 1.5) -> bool:
     return across > slack and down > slack
 
 
-def as_committed(shown: Locator, name: str) -> None:
-    """Fails where the element looks other than `notebooks/images/NAME.png`, and leaves what it looks like beside it as `NAME.seen.png`."""
+_PLACES = """(root, [from, to]) => {
+  const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) if (node.data.includes(from)) node.data = node.data.replaceAll(from, to);
+}"""
+
+
+def as_committed(shown: Locator, name: str, root: Path) -> None:
+    """Fails where the element looks other than `notebooks/images/NAME.png`, and leaves what it looks like beside it as `NAME.seen.png`.
+
+    The folder `root`, which is a new one each time, reads `lake` in the picture.
+    """
+    shown.evaluate(_PLACES, [str(root), "lake"])
     seen, path = shown.screenshot(animations="disabled", caret="hide"), IMAGES / f"{name}.png"
+    IMAGES.mkdir(exist_ok=True)
     if RENEW:
-        path.parent.mkdir(exist_ok=True)
         path.write_bytes(smaller(seen))
     share = difference(seen, path.read_bytes()) if path.exists() else 1.0
     if share > _SHARE:
@@ -113,5 +123,5 @@ def difference(one: bytes, two: bytes) -> float:
 def smaller(data: bytes) -> bytes:
     """The picture with a palette of its own."""
     out = io.BytesIO()
-    Image.open(io.BytesIO(data)).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    Image.open(io.BytesIO(data)).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()

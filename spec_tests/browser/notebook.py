@@ -10,7 +10,7 @@ import nbformat
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from playwright.sync_api import Locator, Page
 
@@ -62,6 +62,15 @@ _ASK = """async ({code, asked}) => {
   const found = reply.user_expressions.asked;
   return found.status === 'ok' ? {value: found.data['text/plain']} : {error: found.ename + ': ' + found.evalue};
 }"""
+_LISTEN = """
+import sys as _sys
+_raised, _show = [], get_ipython().showtraceback
+def _kept(*args, **how):
+    _raised.append(repr(_sys.exc_info()[1]))
+    _show(*args, **how)
+get_ipython().showtraceback = _kept
+"""
+"""Where ipywidgets tells what was raised while it answered the page."""
 _CLOSE = """async () => {
   const panel = window.jupyterapp.shell.currentWidget;
   await panel.sessionContext.shutdown();
@@ -86,6 +95,7 @@ class Desk:
         nbformat.write(made, self.lab.root / f"n{self.opened}.ipynb")
         self.page.evaluate(_OPEN, {"path": f"n{self.opened}.ipynb", "kernel": True})
         found = Notebook(self.page)
+        found.tell(_LISTEN)
         found.run(*range(len(cells)))
         return found
 
@@ -97,7 +107,7 @@ class Desk:
     def theme(self, name: str) -> None:
         """ "Light" or "Dark"."""
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", f"JupyterLab {name}")
-        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", "true" if name == "Light" else "false")
+        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", "true" if name == "Light" else "false", timeout=SECONDS * 1000)
 
     def close(self) -> None:
         """Ends the notebook that is open, with its kernel."""
@@ -112,13 +122,14 @@ class Notebook:
 
     def output(self, cell: int = -1) -> Locator:
         """What a cell shows."""
-        return self.page.locator(".jp-NotebookPanel .jp-CodeCell").nth(cell).locator(".jp-OutputArea").first
+        return self.page.locator(".jp-NotebookPanel .jp-CodeCell").nth(cell).locator(".jp-OutputArea-output").first
 
     def run(self, *cells: int) -> None:
-        """Runs these cells and waits for them. An error that one of them shows is raised here."""
+        """Runs these cells and waits for them. An error or a warning that one of them shows is raised here."""
         self.page.evaluate(_RUN, list(cells))
         for cell in cells:
-            wrong = self.output(cell).locator('[data-mime-type="application/vnd.jupyter.error"]')
+            shown = self.page.locator(".jp-NotebookPanel .jp-CodeCell").nth(cell)
+            wrong = shown.locator('[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]')
             if wrong.count():
                 raise AssertionError(wrong.first.inner_text())
 
@@ -136,9 +147,18 @@ class Notebook:
         """Runs code in the notebook's Python."""
         self.ask("None or 0", code)
 
+    def raised(self) -> list[str]:
+        """What went wrong in Python when the page sent something: nobody sees it otherwise."""
+        return list(self.ask("_raised"))
+
     def until(self, expression: str, value: Any) -> None:
         """Waits for the expression to have that value: a click takes its time to arrive."""
-        end = time.monotonic() + SECONDS
-        while (found := self.ask(expression)) != value:
-            assert time.monotonic() < end, f"{expression} is {found!r}, not {value!r}"
-            time.sleep(0.03)
+        eventually(lambda: self.ask(expression) == value, lambda: f"{expression} is {self.ask(expression)!r}, not {value!r}")
+
+
+def eventually(true: Callable[[], bool], told: Callable[[], str] = str) -> None:
+    """Waits until something is true."""
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, told()
+        time.sleep(0.03)

@@ -18,8 +18,8 @@ PAGE = """<body style="background:#fff;font:12px monospace;color:#000"><p>black<
 
 
 @pytest.fixture(scope="module")
-def page(browser):
-    found = browser.new_page()
+def page(chrome):
+    found = chrome.new_page()
     found.set_content(PAGE)
     yield found.locator("body")
     found.close()
