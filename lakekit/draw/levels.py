@@ -182,12 +182,13 @@ def _rooms(states: Sequence[State], places: Places, limit: int) -> list[dict[tup
     total = sum(len(found) for room in rooms for found in room.values())
     if total <= limit:
         return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
-    special = sum(file.name in state.marked for state in states for file in state.files)
+    marked = [state.marked for state in states]
+    special = sum(file.name in names for state, names in zip(states, marked, strict=True) for file in state.files)
     alone = special * 2 + sum(map(len, rooms)) < limit // 2
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
     share = math.ceil(total / max(1, spare))
     return [
-        {place: _runs(found, share, states[at].marked if alone and not place[1] else frozenset()) for place, found in room.items()}
+        {place: _runs(found, share, marked[at] if alone and not place[1] else frozenset()) for place, found in room.items()}
         for at, room in enumerate(rooms)
     ]
 

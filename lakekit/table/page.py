@@ -148,11 +148,11 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: Changes, place:
     schema = table.handle().schema
     is_append = not schema.primary_keys
     state = picture.state_of(at, files, changes, place, is_append=is_append)
-    details |= {f"file/{file.name}": level_facts.detail(file, is_append=is_append) for file in (*state.removed, *state.files)}
     heading = " · ".join(filter(None, (place.partition, f"bucket {place.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {size(sum(file.size_bytes for file in state.files))}"
     asked = level_facts.Asked(said=picture.notes(table, place, state))
     found = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=asked, limit=BOXES)
+    details |= {f"file/{box.files[0].name}": level_facts.detail(box.files[0], is_append=is_append) for box in found.boxes if len(box.files) == 1}
     boxes = [
         Rect(
             key=f"{'removed' if box.look == 'removed' else 'file' if len(box.files) == 1 else 'files'}/{box.files[0].name}",

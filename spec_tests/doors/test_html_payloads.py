@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.draw import html, levels, manifests, timeline
+from lakekit.draw import html, level_facts, levels, manifests, timeline
 from lakekit.draw.shapes import Drawing, Rect, Sign, Word
 from lakekit.draw.svg import svg
 from lakekit.table.page import page_of
@@ -136,9 +136,9 @@ def of_facts(name):
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
     tree = manifests.Tree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
     entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, fate=name)
-    file = levels.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
-    state = levels.State(snapshot_id=1, files=(file,), removed=(file,))
-    asked = levels.Asked(said=(name,))
+    file = level_facts.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
+    state = level_facts.State(snapshot_id=1, files=(file,), removed=(file,))
+    asked = level_facts.Asked(said=(name,))
     shapes = (
         Rect(x=0, y=0, width=9, height=9, color="text", hint=name, key=name),
         Sign(x=0, y=0, size=9, color="text", hint=name, key=name),
