@@ -23,7 +23,7 @@ from lakekit.table import picture
 from lakekit.types import parse
 from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, table
 
-FEW = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=settings.default.max_examples // 5, suppress_health_check=list(HealthCheck))
 KEYED = [name for name in CASES if facts(name).primary_keys and name != "aggregate_sketches"]
 ALIKE = ("aggregate", "cast", "changelog", "files", "index", "old", "partial", "sequence", "evolve", "lookup")
 KINDS = sorted({name.split("_")[0] if name.startswith(ALIKE) else "_".join(name.split("_")[:2]): name for name in CASES}.values())

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
@@ -17,6 +17,8 @@ from lakekit.draw.levels import LEFT, RIGHT, picture
 from lakekit.draw.shapes import Word
 from lakekit.draw.svg import svg
 from lakekit.draw.words import size
+
+FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 
 KINDS = {
     "int": st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
@@ -133,6 +135,7 @@ def overlaps(one, two):
     return across and one.top + tiny < two.top + two.height and two.top + tiny < one.top + one.height
 
 
+@FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.none() | st.integers(-10, 510))
 def test_boxes_stay_inside_and_never_overlap(some, probe):
     found = picture("a <bucket>", some, asked=Asked(probe=None if probe is None else (probe,)))
@@ -148,6 +151,7 @@ def test_boxes_stay_inside_and_never_overlap(some, probe):
         assert 0 <= mark.y <= found.height
 
 
+@FEW
 @given(st.lists(states(), min_size=1, max_size=2))
 def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
     found = picture("bucket", some)
@@ -166,6 +170,7 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
         assert all(max(bottoms) - min(bottoms) < 1e-9 for bottoms in deep if bottoms)
 
 
+@FEW
 @given(states())
 def test_totals_add_up(state):
     found = picture("bucket", [state])
@@ -177,6 +182,7 @@ def test_totals_add_up(state):
     assert sum(file.size_bytes for box in shown for file in box.files) == sum(file.size_bytes for file in state.files)
 
 
+@FEW
 @given(states())
 def test_higher_boxes_are_larger_files(state):
     boxes = [box for box in picture("bucket", [state]).boxes if not box.key.startswith("removed/")]
@@ -186,6 +192,7 @@ def test_higher_boxes_are_larger_files(state):
                 assert one.height <= two.height
 
 
+@FEW
 @given(states())
 def test_looks_say_what_is_read_added_and_removed(state):
     for box in picture("bucket", [state]).boxes:
@@ -199,7 +206,7 @@ def test_looks_say_what_is_read_added_and_removed(state):
             assert box.look == ("added" if name in state.added else "")
 
 
-@settings(max_examples=25)
+@FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.integers(16, 30))
 def test_merging_keeps_every_file(some, limit):
     found = picture("bucket", some, limit=limit)
@@ -227,6 +234,7 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     assert "10 000 files" in found.merged
 
 
+@FEW
 @given(states(), st.booleans())
 def test_every_door_escapes_names_and_says_everything(state, is_append):
     hostile = tuple(replace(file, name=f"<script>alert({at})</script>") for at, file in enumerate(state.files))
