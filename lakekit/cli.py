@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import lakekit
-from lakekit.draw import manifests, text, timeline, words
+from lakekit.draw import levels, manifests, text, timeline, words
 from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
-from lakekit.table import history, page
+from lakekit.table import history, page, picture
 from lakekit.table.bytes import hex as hex_of
 from lakekit.table.opening import open as open_table
 from lakekit.table.summary import health, totals
@@ -295,19 +295,15 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
             .sort("partition", "bucket", "level")
         )
         return
-    groups = sorted(files.group_by("partition", "bucket"), key=lambda group: str(group[0]))
+    every = picture.places(files)
     limit = buckets or out.limit or 20
-    for (partition, bucket), part in groups[:limit]:
-        boxes = [
-            text.Box(
-                level=row["level"], low=[*row["min_key"].values()], high=[*row["max_key"].values()], size_bytes=row["size_bytes"], row_count=row["row_count"]
-            )
-            for row in part.sort("max_sequence_number", descending=True).iter_rows(named=True)
-        ]
-        named = f"{words.cell(partition)} · " if table.partition_keys else ""
-        out.lines(text.levels(f"{named}bucket {bucket} · {totals(part)}", boxes, width=out.width))
-    if len(groups) > limit:
-        out.lines(f"… {words.plural(len(groups) - limit, 'more bucket')}")
+    for place in every[:limit]:
+        state = picture.state_of(None, files, None, place, is_append=False)
+        named = f"{words.cell(place.partition)} · " if table.partition_keys else ""
+        part = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
+        out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width))
+    if len(every) > limit:
+        out.lines(f"… {words.plural(len(every) - limit, 'more bucket')}")
 
 
 def plan(asked: argparse.Namespace, out: Out) -> None:
