@@ -113,9 +113,9 @@ def leaves(marks: Sequence[Mark], size: int) -> list[Mark]:
     at = 0
     for i in order:
         mark = marks[i]
-        if i in parents or mark.end <= at or mark.offset >= size:
-            continue
         start, end = max(mark.offset, at), min(mark.end, size)
+        if i in parents or start >= end:
+            continue
         if start > at:
             found.append(Mark(at, start - at, UNREAD, None))
         found.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))

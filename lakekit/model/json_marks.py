@@ -81,12 +81,17 @@ class _Walk:
         if token in b"}],:":
             self.at -= 1
             raise self.wrong("a value wanted")
-        try:
-            found = json.loads(token, parse_float=Decimal)
-        except ValueError as error:
-            raise self.wrong(str(error)) from None
+        found = self.one(token)
         self.mark(token, path or "value", found)
         return found
+
+    def one(self, token: bytes) -> Any:
+        """What a text, number or word means."""
+        try:
+            return json.loads(token.decode(), parse_float=Decimal)
+        except (ValueError, ArithmeticError) as error:
+            self.at -= len(token)
+            raise self.wrong(str(error)) from None
 
     def members(self, path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -94,7 +99,7 @@ class _Walk:
         while token != b"}":
             if not token.startswith(b'"'):
                 raise self.wrong("a name wanted")
-            name = json.loads(token)
+            name = self.one(token)
             inner = f"{path}.{name}" if path else name
             self.mark(token, f"name of {inner}", None)
             self.token(b":")
