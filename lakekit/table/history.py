@@ -325,7 +325,8 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
 
 def _between(low: dict[str, Any], high: dict[str, Any]) -> str:
     """`dt 2024-01-01 .. 2024-03-31, hr 8`."""
-    return ", ".join(f"{name} {cell(low[name])}" + ("" if low[name] == high[name] else f" .. {cell(high[name])}") for name in low)
+    ends = {name: [("null" if end[name] is None else cell(end[name])) for end in (low, high)] for name in low}
+    return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
 
 
 # ---- entries --------------------------------------------------------------------------------------------------------------------------------

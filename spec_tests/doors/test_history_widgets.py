@@ -9,8 +9,10 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 import traitlets
+from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
+from lakekit.cli import main
 from lakekit.draw import timeline
 from lakekit.draw.manifests import MORE
 from lakekit.notebook.manifests import Manifests
@@ -19,7 +21,7 @@ from lakekit.notebook.snapshots import Timeline
 from lakekit.read.explain import explain
 from lakekit.read.scan import scan
 from lakekit.table import history
-from spec_tests.doors.views import CASES, TABLES, table
+from spec_tests.doors.views import CASES, TABLES, collected, table
 
 SOME = sorted({*CASES[::30], "history_tags", "scan_after_expiry", "vectors_keyed_buckets", "bucket_dynamic", "bucket_postpone", "empty_append"})
 HOSTILE = "<img src=x onerror=alert(1)>'\"&"
@@ -297,47 +299,70 @@ def test_choosing_an_index_file():
 
 FILTERS = [
     ("dedup_partitioned", "day = 'd1'"),
-    ("dedup_partitioned", "day > 'd1' AND k = 1"),
+    ("dedup_partitioned", "day > 'd1' AND id = 1"),
     ("vectors_keyed_buckets", "p = 'x'"),
+    ("vectors_keyed_buckets", "p = 'x' AND k < 3 AND v IS NOT NULL"),
+    ("vectors_keyed_level_0", "k >= 0"),
     ("vectors_append_partitioned", "p = 'a' OR p = 'zz'"),
     ("overwrite_partitions", "true"),
+    ("overwrite_partitions", "p = 'x' OR q = 9"),
     ("dedup_levels", "k > 3 AND v = 'x'"),
     ("bucket_postpone_waiting", "k = 1"),
     ("files_manifest_merged", "k < 0"),
-    ("history_fallback_branch", "pt = 'x'"),
+    ("history_fallback_branch", "p = 'x'"),
     ("dedup_overlapping_runs", "k = 2"),
     ("changelog_partitioned", "k = 1"),
+    ("first_row_partitioned", "p = 1"),
 ]
 
 
-@pytest.mark.parametrize(("case", "filter_"), FILTERS)
-def test_the_tree_says_what_planning_does(case, filter_):
+@pytest.mark.parametrize(("case", "text"), FILTERS)
+def test_the_tree_says_what_planning_does(case, text):
+    agrees_with_planning(table(case), text)
+
+
+RANDOM = ("overwrite_partitions", "dedup_partitioned", "vectors_keyed_buckets", "files_manifest_orc", "dedup_levels")
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(RANDOM), st.data())
+def test_the_tree_says_what_planning_does_with_any_filter(case, data):
     opened = table(case)
-    columns = opened.scan().collect_schema().names()
-    words = {word: name for word, name in (("k", columns[0]), ("v", columns[-1]), ("p", (opened.partition_keys or columns)[0])) if word not in columns}
-    text = " ".join(words.get(word, word) for word in filter_.split())
+    rows = collected(case)
+    parts = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        name = data.draw(st.sampled_from([name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Int32, pl.Int64)]))
+        value = data.draw(st.sampled_from([one for one in rows[name].unique().sort() if one is not None]))
+        op = data.draw(st.sampled_from(("=", "<", ">=", "<>")))
+        parts.append(f"{name} {op} '{value}'" if isinstance(value, str) else f"{name} {op} {value}")
+    agrees_with_planning(opened, data.draw(st.sampled_from((" AND ", " OR "))).join(parts))
+
+
+def agrees_with_planning(opened, text):
+    """Manifests that are said to be opened, and files that are said to be read, are as many as `explain` counts; and each once."""
     tree = Manifests(opened)
     tree.filter = text
-    asked = pl.sql_expr(text)
-    try:
-        told = explain(scan(opened.handle(), tree.at), asked)
-    except pl.exceptions.PolarsError:
-        assert 'role="alert"' in tree.children[2].value
-        return
+    told = explain(scan(opened.handle(), tree.at), pl.sql_expr(text))
     assert tree.children[2].value == ""
     opens = [m for listed in tree.tree.lists if listed.which != "changelog" for m in listed.manifests if not m.skipped]
     step = next((one for one in told.steps if one.what == "manifests"), None)
-    assert step is None or len(opens) == step.after
-    fates = []
+    listed_in_all = sum(len(listed.manifests) for listed in tree.tree.lists if listed.which != "changelog")
+    assert told.branches or len(opens) == (listed_in_all if step is None else step.after)
+    read, changes = [], []
     for listed in tree.tree.lists:
         for fact in listed.manifests:
             tree.selected = fact.name
-            fates += [(entry.fate, entry.kind, fact.skipped) for entry in tree._entries]
-            assert all(entry.fate == "read by changes only" for entry in tree._entries if listed.which == "changelog")
-    if not told.branches:
-        assert sum(fate == "read" for fate, *_ in fates) == told.files_read
-    assert all(fate == "removes a file" for fate, kind, _ in fates if kind == "DELETE" and fate != "read by changes only")
-    assert not any(fate == "read" for fate, _, skipped in fates if skipped)
+            if listed.which == "changelog":
+                changes += [entry.fate for entry in tree._entries]
+                continue
+            assert all((entry.fate == "removes a file") == (entry.kind == "DELETE") for entry in tree._entries)
+            found = [(entry.name, entry.level) for entry in tree._entries if entry.fate == "read"]
+            assert not (found and fact.skipped)
+            read += found
+    assert len(read) == len(set(read)) == tree.tree.files_read
+    assert told.branches or len(read) == told.files_read
+    assert set(changes) <= {"read by changes only"}
+    assert f"{len(opens)} of " in tree.as_text()
 
 
 def test_a_filter_that_skips_manifests_names_the_columns():
@@ -396,6 +421,28 @@ def test_hostile_names_are_only_text(tmp_path):
             assert "\x1b" not in page
         assert widget.as_text().replace("\n", "").isprintable()
     assert again(line.code).collect().height >= 0
+
+
+def test_the_shell_draws_them_for_a_person_only(capsys, flights):
+    assert main(["inspect", flights.location, "snapshots", "--format", "table"]) == 0
+    shown = capsys.readouterr().out
+    assert " ●────●────●────●────◆────●────●────◆────●────●\n" in shown
+    assert "tags: end_of_feb_8 at 5" in shown
+    assert "snapshot_id" in shown
+    assert main(["inspect", flights.location, "manifests", "--at", "end_of_feb_8", "--format", "table"]) == 0
+    shown = capsys.readouterr().out
+    assert "table at snapshot 5 (COMPACT) · 5 manifests" in shown
+    assert shown.count("─ manifest-") == 5
+    for noun in ("snapshots", "manifests"):
+        assert main(["inspect", flights.location, noun]) == 0
+        assert "\t" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_watermark_is_a_time():
+    line = Timeline(table("history_properties"))
+    mark = line.history.find(line.selected)
+    assert f">{timeline.moment(mark.watermark)}<" in line.children[-1].value
+    assert timeline.moment(2**63 - 1) == "9 223 372 036 854 775 807"
 
 
 def test_opening_reads_one_snapshot_s_manifests(tmp_path, monkeypatch, flights):

@@ -50,8 +50,8 @@ def numbered(found, gaps):
 histories = st.builds(
     lambda table, found, gaps, newest: History(table=table, marks=numbered(found, gaps), newest_schema_id=newest),
     names,
-    st.lists(marks, max_size=90),
-    st.lists(st.integers(1, 9), min_size=90, max_size=90),
+    st.lists(marks, max_size=64),
+    st.lists(st.integers(1, 9), min_size=64, max_size=64),
     st.integers(0, 5),
 )
 
@@ -247,13 +247,13 @@ indexes = st.builds(
 
 
 @st.composite
-def trees(draw, most=60):
+def trees(draw, most=30):
     lists = []
     for which in ("base", "delta", "changelog"):
         found = draw(st.lists(facts, max_size=4 if which == "delta" else most))
         named = tuple(timeline.replace(one, name=f"{which}-{at}-{one.name}") for at, one in enumerate(found))
         lists.append(ListFact(which=which, name=draw(names), manifests=named, gone=draw(st.sampled_from(("", "", "gone"))) if not found else ""))
-    found = tuple(timeline.replace(one, name=f"index-{at}-{one.name}") for at, one in enumerate(draw(st.lists(indexes, max_size=40))))
+    found = tuple(timeline.replace(one, name=f"index-{at}-{one.name}") for at, one in enumerate(draw(st.lists(indexes, max_size=28))))
     manifest = draw(names.filter(bool)) if found else ""
     return Tree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter=draw(names))
 
