@@ -119,7 +119,7 @@ def rows(data: bytes, marks: Sequence[Mark], limit: int, start: int = 0) -> list
 
 def text(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
     """The bytes in characters: lines of 16, the fields that begin in each at its right, at most `lines` of them; what is left out is said."""
-    drawn = [cut(heading, width)]
+    drawn = [cut(printable(heading), width)]
     shown, outer = rows(data, marks, lines, start), ""
     for at, end in shown:
         if end - at > LINE:
@@ -141,7 +141,7 @@ def text(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", st
 
 def html(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", lines: int = _HTML_LINES) -> str:
     """The bytes as a table for a page: no style block, no class, no script; a coloured line under each byte says its field."""
-    parts = [f"<table><caption style='text-align:left'><b>{escape(heading)}</b></caption><tbody>"]
+    parts = [f"<table><caption style='text-align:left'><b>{escape(printable(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
     for start, end in rows(data, marks, lines):
         row = _row(data, marks, start, end)
@@ -180,7 +180,7 @@ _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 def drawing(heading: str, data: bytes, marks: Sequence[Mark], *, start: int = 0, lines: int = LINE) -> Drawing:
     """The bytes from `start` on as a picture: codes over lines in their fields' colours, and the names of fields at the right."""
-    shapes: list[Shape] = [Word(x=0, y=10, text=cut(heading, 110), bold=True)]
+    shapes: list[Shape] = [Word(x=0, y=10, text=cut(printable(heading), 110), bold=True)]
     y = _TOP
     for at, after in rows(data, marks, lines, start):
         shapes.append(Word(x=0, y=y, text=f"{at:08x}", color="muted"))
