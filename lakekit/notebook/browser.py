@@ -9,7 +9,6 @@ levels      L0 ██  ████                        a file chosen here ch
 from __future__ import annotations
 
 from contextlib import contextmanager
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -61,14 +60,14 @@ class Browser(Pictured):
         self._view: Timeline | Manifests | Levels = self.timeline
         self._following = False
         self._places: dict[str, tuple[str, int]] = {}
-        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
+        wide = ipywidgets.Layout(width="auto", max_width="60em")
+        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False, layout=wide)
         self._box.tooltip = "which manifests and which files would a scan with this condition read?"
-        self._entries = ipywidgets.Dropdown(options=[_NONE], description="file", layout=ipywidgets.Layout(width="auto", display="none"))
+        self._entries = ipywidgets.Dropdown(options=[_NONE], description="file", layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"))
         self._entries.tooltip = "the data files of the chosen manifest; choose one to see it among the levels"
-        self._code = ipywidgets.HTML()
         for view in (self.manifests, self.levels):
             _hide_filter(view)
-        super().__init__([self._box, self.timeline, self.manifests, self._entries, self.levels, self._code], at=at)
+        super().__init__([self._box, self.timeline, self.manifests, self._entries, self.levels], at=at)
         self._link()
         self._turn(self.timeline)
 
@@ -113,7 +112,7 @@ class Browser(Pictured):
         self._entries.observe(self._entry_chosen, "value")
         self.observe(self._selected_outside, "selected")
         for each in (self.timeline, self.manifests, self.levels):
-            each.observe(lambda _: self._tell(), "code")
+            each.observe(lambda _: self._say_code(), "code")
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -220,11 +219,10 @@ class Browser(Pictured):
         self._view = view
         with self._alone():
             self.selected = view.selected or self.at
-        self._tell()
+        self._say_code()
 
-    def _tell(self) -> None:
+    def _say_code(self) -> None:
         self.code = self._view.code
-        self._code.value = f"<pre>{escape(printable(self.code))}</pre>"
 
 
 def _hide_filter(view: ipywidgets.Widget) -> None:

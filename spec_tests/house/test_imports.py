@@ -6,8 +6,9 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 
-from spec_tests.house.source import ROOT, functions, modules, name, tree
+from spec_tests.house.source import PACKAGE, ROOT, functions, modules, name, tree
 
 GUESTS = "IPython PIL cloudpickle datasketches fastavro hypothesis importlib.metadata ipywidgets numpy obstore pandas polars psycopg pyarrow pyroaring pyspark"
 
@@ -36,3 +37,25 @@ def test_modules_loaded_by_name_are_counted():
                 if called in ("import_module", "__import__"):
                     found.add(name(path))
     assert found <= {"lakekit/__init__.py", "lakekit/registry.py"}
+
+
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+UPWARD = {"lakekit/progress.py": "notebook", "lakekit/table/bytes.py": "notebook", "lakekit/table/looking.py": "notebook"}
+"""Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`. Each is a hole in the import contract."""
+
+
+def test_steps_upwards_are_by_name_and_counted():
+    [layers] = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
+    floor = {room.strip("() "): at for at, layer in enumerate(layers) for room in layer.split("|")}
+    found = {}
+    for path in modules():
+        own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(tree(path)):
+            called = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            if called is None or called.attr != "load" or getattr(called.value, "id", "") != "registry":
+                continue
+            folder = node.args[0]
+            above = not isinstance(folder, ast.Constant) or floor[folder.value.partition("/")[0]] < floor.get(own, -1)
+            if above:
+                found[name(path)] = getattr(folder, "value", "any")
+    assert found == UPWARD
