@@ -139,11 +139,13 @@ def picture(
 
 
 def _change(state: State) -> str:
-    """What the frames around boxes mean, in words."""
-    if state.lit is not None:
-        return ""
-    said = ((len(state.added), "added: outlined"), (len(state.removed), "removed: empty boxes"), (len(state.leaving), "not in the other: empty boxes"))
-    return " · ".join(f"{plural(number, 'file')} {what}" for number, what in said if number)
+    """What the frames around boxes and their lighter parts mean, in words."""
+    lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
+    said = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
+    if state.lit is None:
+        frames = ((len(state.added), "added: outlined"), (len(state.removed), "removed: empty boxes"), (len(state.leaving), "not in the other: empty boxes"))
+        said = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *said]
+    return " · ".join(said)
 
 
 def _merging(number: int, limit: int) -> str:
@@ -188,8 +190,7 @@ def _rooms(states: Sequence[State], places: Places, limit: int) -> list[dict[tup
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
     share = math.ceil(total / max(1, spare))
     return [
-        {place: _runs(found, share, marked[at] if alone and not place[1] else frozenset()) for place, found in room.items()}
-        for at, room in enumerate(rooms)
+        {place: _runs(found, share, marked[at] if alone and not place[1] else frozenset()) for place, found in room.items()} for at, room in enumerate(rooms)
     ]
 
 
@@ -371,13 +372,13 @@ def as_html(title: str, states: Sequence[State], *, is_append: bool = False, ask
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[State], *, width: int = text.WIDTH, asked: Asked = NOTHING) -> str:
+def as_text(title: str, states: Sequence[State], *, width: int = text.WIDTH, is_append: bool = False, asked: Asked = NOTHING) -> str:
     """The states in characters, and what is read, added or removed in words."""
     parts = [*asked.said, *([] if states else [printable(title)])]
     for state in states:
         boxes = [text.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
-        parts.append(text.levels(head, boxes, width=width, probe=asked.probe))
+        parts.append(text.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
         for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
             if names:
                 more = f" … {count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""

@@ -113,10 +113,11 @@ _ROUNDED = 1e-9
 """What places on the axis may be off by rounding."""
 
 
-def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key | None = None) -> str:
+def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
     """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
 
     Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
+    Files of an append table stand on one line, by the numbers of their rows.
     """
     if not boxes:
         return printable(title) + "\n  no files"
@@ -130,10 +131,10 @@ def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key |
     lines = [printable(title)]
     for depth, (level, found) in enumerate(sorted(by_level.items())):
         places = [_places(box, axis, wide) for box in found]
-        lanes = [[place] for place in places] if level == 0 else [sorted(places)]
+        lanes = [[place] for place in places] if level == 0 and not is_append else [sorted(places)]
         ink = _INK[min(depth, len(_INK) - 1)]
         for number, lane in enumerate(lanes[:_LANES]):
-            name, total = (f"L{level}", totals[level]) if number == 0 else ("", "")
+            name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
             lines.append(f" {name:<4} {_lane(lane, wide, ink)}  {total:>{right}}".rstrip())
         if len(lanes) > _LANES:
             lines.append(f"      … {count(len(lanes) - _LANES)} more")
@@ -142,7 +143,7 @@ def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key |
         middle = wide - columns_wide(first) - columns_wide(last)
         if probe is not None:
             lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
-        lines.append(f"      {first}{pad('keys'.center(middle), middle)}{last}")
+        lines.append(f"      {first}{pad(('rows' if is_append else 'keys').center(middle), middle)}{last}")
     return "\n".join(cut(line, width) for line in lines)
 
 

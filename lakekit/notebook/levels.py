@@ -105,7 +105,7 @@ class Levels(Pictured):
     def as_text(self) -> str:
         """Levels and funnel in characters."""
         funnel = "" if self._explain is None else f"\n{self._explain}"
-        return levels.as_text(self._title, self._states, asked=self._asked) + funnel
+        return levels.as_text(self._title, self._states, is_append=self._is_append, asked=self._asked) + funnel
 
     # ---- steps ---------------------------------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,8 @@ def test_totals_add_up(state):
     for level in {file.level for file in state.files}:
         here = [file.size_bytes for file in state.files if file.level == level]
         assert f"{size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
+    lost = sum(file.deleted_row_count for file in state.files)
+    assert any("lighter: " in text for text in said) == (lost > 0)
     shown = [box for box in found.boxes if not box.key.startswith("removed/")]
     assert sum(file.size_bytes for box in shown for file in box.files) == sum(file.size_bytes for file in state.files)
 
@@ -264,6 +266,10 @@ def test_files_of_an_append_table_stand_in_the_order_of_writing():
     ordered = in_order_of_writing(made)
     assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
     boxes = picture("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).boxes
+    drawn = levels.as_text("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).split("\n")
+    assert len(drawn) == 3
+    assert drawn[1].endswith("3 B · 3 files")
+    assert drawn[2].split() == ["0", "rows", "39"]
     first, last = boxes[0], next(box for box in boxes if box.name == "2")
     assert math.isclose(last.width, first.width * 3)
     assert not any(overlaps(one, two) for at, one in enumerate(boxes) for two in boxes[at + 1 :])
