@@ -92,6 +92,9 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Targe
     match held.root, want.root:
         case "ROW", "ROW":
             by_id = {f.id: f for f in held.fields}
+            if by_id.keys().isdisjoint(f.id for f in want.fields):
+                dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+                return column.map_batches(partial(_of_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
             parts = []
             for f in want.fields:
                 have = by_id.get(f.id)
@@ -107,6 +110,11 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Targe
             value = evolved(pl.element().struct.field("value"), part(held.value), part(want.value), target)
             return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
     return casts.cast(column, held, want, target)
+
+
+def _of_nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+    """A ROW of nulls for every ROW, for those whose parts are all new: over literals alone with a list of decimals, when-then of Polars 2.1 panics."""
+    return pl.Series(rows.name, [{}, None], dtype=dtype).gather(rows.is_null().cast(pl.UInt32))
 
 
 def same(a: DataType, b: DataType) -> bool:

@@ -153,6 +153,17 @@ def test_nothing_stays_nothing_in_parts_that_change():
     ]
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("part", ["ARRAY<DECIMAL(5, 2)>", "INT", "ROW<a INT>"])
+def test_a_row_may_lose_all_its_parts_for_new_ones(part, engine):
+    held = (Field("r", DataType(root="ROW", fields=(Field("x", parse("INT"), id=10),)), id=0),)
+    want = (Field("r", DataType(root="ROW", fields=(Field("y", parse(part), id=11),)), id=0),)
+    frame = pl.DataFrame([series_of([[1], None, [None]], held[0].type, "r")])
+    made = frame.lazy().select(evolution(want, held).columns).collect(engine=engine)["r"]
+    assert made.is_null().to_list() == [False, True, False]
+    assert made.struct.field("y").null_count() == 3
+
+
 def test_a_name_that_was_dropped_and_added_again_hides_the_old_values():
     held = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=1))
     want = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=2))
