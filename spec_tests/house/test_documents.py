@@ -12,6 +12,7 @@ from spec_tests.house.source import PACKAGE, ROOT, name, tracked
 
 DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"""(?:!\[[^\]]*\]\(|\b(?:src|srcset)=")([^)"\s]+)""")
 
 
 def anchors(text: str) -> set[str]:
@@ -36,6 +37,12 @@ def test_links_resolve(path):
         if not there.exists() or (anchor and anchor not in anchors(there.read_text(encoding="utf-8"))):
             wrong.append(target)
     assert not wrong
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_pictures_are_there(path):
+    there = {picture: (path.parent / picture).resolve() for picture in PICTURE.findall(path.read_text(encoding="utf-8"))}
+    assert [picture for picture, place in there.items() if place not in tracked()] == []
 
 
 def test_the_documents_are_there():
