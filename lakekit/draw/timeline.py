@@ -29,6 +29,7 @@ _PER_LINE, _LANES = 60, 8
 _PITCH = 1 / 12
 """Marks that stand evenly are not further apart than this share of the width."""
 _SIZE, _STEPS, _LABEL, _LETTER = 12.0, 22.0, 14.0, 6.6
+_SEAM = 1e-6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -343,7 +344,7 @@ def _steps(history: History, placed: Placed) -> list[Shape]:
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if most <= 0:
         return []
-    shapes: list[Shape] = []
+    shapes: list[Rect] = []
     for line, (_, floor) in enumerate(placed.lines):
         groups = [group for group in placed.groups if group.line == line]
         widest = _PITCH if placed.by_time else placed.groups[0].x * 2
@@ -351,10 +352,15 @@ def _steps(history: History, placed: Placed) -> list[Shape]:
             rows = history.marks[group.members[-1]].row_count
             end = groups[at + 1].x if at + 1 < len(groups) else min(1.0, group.x + widest / 2)
             start, end = (group.x, end) if placed.by_time else (max(0.0, group.x - widest / 2), group.x + widest / 2)
-            if rows is not None and rows > 0 and end > start:
-                tall = max(1.0, _STEPS * rows / most)
+            if rows is None or rows <= 0 or end <= start:
+                continue
+            tall = max(1.0, float(round(_STEPS * rows / most)))
+            last = shapes[-1] if shapes else None
+            if last is not None and (last.y, last.height) == (floor - tall, tall) and abs(last.x + last.width - start) < _SEAM:
+                shapes[-1] = replace(last, width=end - last.x)
+            else:
                 shapes.append(Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", faint=True))
-    return shapes
+    return list(shapes)
 
 
 def _labels(history: History, placed: Placed) -> list[Shape]:

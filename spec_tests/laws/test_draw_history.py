@@ -163,6 +163,19 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     assert placed.said in drawing.told
 
 
+@given(histories)
+def test_steps_are_as_high_as_their_share_of_rows(history):
+    placed = timeline.place(history)
+    steps = [shape for shape in timeline.behind(history, placed) if isinstance(shape, Rect)]
+    most = max((mark.row_count or 0 for mark in history.marks), default=0)
+    for at, group in enumerate(placed.groups):
+        rows = history.marks[at].row_count or 0
+        floor = placed.lines[group.line][1]
+        over = [step for step in steps if step.x <= group.x < step.x + step.width and abs(step.y + step.height - floor) < 0.01]
+        assert len(over) == (rows > 0)
+        assert all(abs(step.height - max(1, 22 * rows / most)) <= 0.5 for step in over)
+
+
 def test_1500_snapshots_are_a_mark_each():
     placed = timeline.place(plain(1500))
     assert len(placed.groups) == 1500
