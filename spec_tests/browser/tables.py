@@ -169,11 +169,11 @@ def story(root: Path) -> None:
 
 
 def many(root: Path, count: int) -> None:
-    """So many files in one bucket, a hundred of them on level 0, all other keys of all deeper levels without a gap; and a commit of two files after it."""
+    """So many files in one bucket, one of a hundred on level 0, deeper levels without a gap; and a commit of two files after it."""
     luck, files = random.Random(4), []
     shares = {1: 0.02, 2: 0.05, 3: 0.13, 4: 0.3, 5: 0.5}
     for level, share in shares.items():
-        width = 10_000_000 // max(1, round((count - 100) * share))
+        width = 10_000_000 // max(1, round(count * 0.99 * share))
         files += [(level, low, low + width - 1) for low in range(0, 10_000_000 - width + 1, width)]
     while len(files) < count:
         low = luck.randrange(9_000_000)
