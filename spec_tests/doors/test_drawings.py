@@ -8,6 +8,8 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
+import nbconvert
+import nbformat
 import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
@@ -229,8 +231,6 @@ def test_the_html_begins_with_the_picture():
 
 
 def test_an_exported_notebook_has_the_picture():
-    nbformat = pytest.importorskip("nbformat")
-    nbconvert = pytest.importorskip("nbconvert")
     output = nbformat.v4.new_output("display_data", data=Shown()._repr_mimebundle_())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("shown", outputs=[output])])
     page, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(notebook)
