@@ -31,7 +31,7 @@ from lakekit.draw import levels, manifests, text, timeline, words
 from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.system.itself import features, versions
-from lakekit.table import history, page, picture
+from lakekit.table import history, manifest_tree, page, picture
 from lakekit.table.bytes import hex as hex_of
 from lakekit.table.opening import open as open_table
 from lakekit.table.summary import health, totals
@@ -278,7 +278,7 @@ def show_snapshots(table: Table, out: Out) -> None:
 def show_manifests(table: Table, out: Out, at: int | str | None = None) -> None:
     """The manifests of a snapshot as a tree to a person, as rows to a pipe."""
     if out.format == "table":
-        out.lines(manifests.text(history.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
+        out.lines(manifests.text(manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
     else:
         out.frame(table.manifests(at=at))
 

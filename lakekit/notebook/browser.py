@@ -20,7 +20,7 @@ from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.pictured import Pictured
 from lakekit.notebook.snapshots import Timeline
-from lakekit.table import history, page
+from lakekit.table import history, manifest_tree, page
 from lakekit.table.standing import standing_of
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Browser(Pictured):
         self._places.clear()
         names: list[tuple[str, str]] = []
         if self.manifests.tree.manifest(self.manifests.selected) is not None:
-            frame = history.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
+            frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
             for kind, partition, bucket, level, name in frame.select("kind", "partition", "bucket", "level", "file_name").rows():
                 names.append((printable(f"{kind} L{level} {name}"), name))
                 self._places[name] = (partition, bucket)

@@ -12,7 +12,7 @@ from lakekit.draw.page import Moment, Pane, Whole, clickable, page, section
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.draw.words import plural, size
 from lakekit.errors import StorageFailed
-from lakekit.table import history, picture
+from lakekit.table import history, manifest_tree, picture
 from lakekit.table.summary import health, totals
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _moment(table: Table, mark: Mark) -> Moment:
 
 def _tree(table: Table, snapshot_id: int) -> Pane:
     """The manifests of a snapshot, each row a button."""
-    tree = history.tree(table, snapshot_id)
+    tree = manifest_tree.tree(table, snapshot_id)
     placed = manifests.place(tree)
     drawing = manifests.drawing(tree, placed)
     top = drawing.height - placed.height - 4
