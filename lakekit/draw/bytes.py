@@ -108,9 +108,9 @@ def rows(data: bytes, marks: Sequence[Mark], limit: int, start: int = 0) -> list
     at = first = max(0, start) // LINE * LINE
     while at < len(data) and len(found) < limit:
         end = min(at + LINE, len(data))
-        [inside] = overlapping(marks, at, at + 1) or [None]
-        if inside is not None and max(inside.offset, first) <= at - LINE:
-            last = (inside.offset + inside.length) // LINE * LINE - LINE
+        inside = overlapping(marks, at, at + 1)
+        if inside and max(inside[0].offset, first) <= at - LINE:
+            last = inside[0].end // LINE * LINE - LINE
             end = max(end, last) if last - at > LINE else end
         found.append((at, end))
         at = end

@@ -137,7 +137,8 @@ def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
     """A struct's members by name, or by number where the format's page has none."""
     if depth > MAX_DEPTH:
         raise cursor.wrong(f"nested deeper than {MAX_DEPTH} levels", shape)
-    names, found, number = _NAMES.get(shape, ()), {}, 0
+    found: dict[str, Any] = {}
+    names, number = _NAMES.get(shape, ()), 0
     while True:
         start = cursor.at
         head = _take(cursor, 1, shape)[0]

@@ -30,7 +30,7 @@ _SHOWN = 120
 
 
 class Cells(Stage):
-    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below; the chosen field in a frame."""
+    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below; over the chosen field another."""
 
     def fill(self, data: bytes, marks: Sequence[Mark], start: int, chosen: Mark | None) -> None:
         """Shows the page that begins at `start`."""
@@ -57,7 +57,7 @@ class Cells(Stage):
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
             rules.append(f"{_some(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
             if mark == self.frame:
-                rules.append(f"{_some(c, low, high)}{{font-weight:700;box-shadow:0 0 0 1px {css('text')}!important}}")
+                rules.append(f"{_some(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}")
         return "".join(rules)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lakekit import registry
 from lakekit.codec import avro, avro_columns, binary_row, columnar_file, deletion_vector, hash_index, index_container
 from lakekit.codec.cursor import Cursor
-from lakekit.errors import Corrupt, InvalidOption, LakekitError
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.format import orc_tail, parquet_marks
 from lakekit.model import committable_bytes, entry_files, hint, index_manifest, json_facts, json_marks, manifest, split_bytes
 from lakekit.model.consumer import Consumer
@@ -258,10 +258,18 @@ def mark_row(data: bytes, marks: Marks, fields: Sequence[Field] | None) -> None:
 def _type(asked: Asked, *roots: str) -> DataType:
     if not asked.argument:
         raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
-    found = parse(asked.argument)
+    found = _parsed(asked.argument)
     if found.root not in roots:
         raise InvalidOption(f"{asked.argument} is no {' or '.join(roots)}", key="format", value=asked.argument)
     return found
+
+
+def _parsed(text: str) -> DataType:
+    """A type as it stands behind the colon: what is wrong with it is wrong with `format=`, not with the file."""
+    try:
+        return parse(text)
+    except (Corrupt, Unsupported) as error:
+        raise InvalidOption(f"{text!r} is no type: {error}", key="format", value=text) from None
 
 
 def _row(asked: Asked) -> None:
@@ -286,7 +294,7 @@ def _map(asked: Asked) -> None:
 
 def _index(kind: str) -> Walk:
     def walk(asked: Asked) -> None:
-        registry.load("index", kind).walk(Cursor(asked.data, marks=asked.marks), parse(asked.argument) if asked.argument else None)
+        registry.load("index", kind).walk(Cursor(asked.data, marks=asked.marks), _parsed(asked.argument) if asked.argument else None)
 
     return walk
 

@@ -90,6 +90,9 @@ class Hex:
             error = wrong
         return _made(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.path, self.format, self.data))
+
     def __repr__(self) -> str:
         return draw.text(self.title, self.data, self.found, told=self.told)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -330,6 +331,10 @@ def test_what_cannot_be_told_is_asked_for() -> None:
         lk.hex(b"", format="png")
     with pytest.raises(errors.InvalidOption, match="do not say their type"):
         lk.hex(bytes(8), format="binary_row")
+    with pytest.raises(errors.InvalidOption, match="'ROW<a NUMBER>' is no type"):
+        lk.hex(bytes(16), format="binary_row: ROW<a NUMBER>")
+    with pytest.raises(errors.InvalidOption, match="is no type"):
+        lk.hex(bytes(16), format="file_index_bitmap: SOME")
     with pytest.raises(errors.InvalidOption, match="is no version"):
         lk.hex(bytes(8), format="commit_message: new")
     with pytest.raises(errors.StorageFailed):
@@ -348,3 +353,4 @@ def test_marks_are_found_by_their_bytes() -> None:
     with pytest.raises(IndexError):
         shown.at(len(shown.data))
     assert np.array(shown.marks["length"]).sum() == len(shown.data)
+    assert {shown, pickle.loads(pickle.dumps(shown))} == {shown}
