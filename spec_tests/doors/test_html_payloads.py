@@ -14,6 +14,7 @@ import lakekit as lk
 from lakekit.draw import html, level_facts, levels, manifests, timeline
 from lakekit.draw.shapes import Drawing, Rect, Sign, Word
 from lakekit.draw.svg import svg
+from lakekit.notebook.bytes import Bytes
 from lakekit.table.page import page_of
 from spec_tests.doors import hostile
 from spec_tests.doors.hostile import MARK, PAYLOADS
@@ -26,7 +27,7 @@ BATCHES = range(0, len(PAYLOADS), BATCH)
 SPOKEN = {"title", "alt", "aria-label", "data-key", "data-at"}
 """Attributes that hold names."""
 RAW = {"style", "script"}
-SILENT = {"widgets, asked", "hex of manifest"}
+SILENT = {"widgets, asked", "hex of manifest", "hex widget of manifest"}
 """What may not show a name: a filter that is none is answered by what is wrong with it, of a long file the first bytes are shown."""
 
 
@@ -107,17 +108,24 @@ def of_table(place, warehouse, asked):
     yield "widgets, asked", "".join(values(browser))
     yield "picture", browser._repr_mimebundle_()["text/html"]
     for path in (place / "snapshot" / "snapshot-1", place / "schema" / "schema-1", place / "manifest" / "manifest-01"):
-        yield f"hex of {path.parent.name}", lk.hex(path)._repr_html_()
+        told = lk.hex(path)
+        yield f"hex of {path.parent.name}", told._repr_html_()
+        yield f"hex widget of {path.parent.name}", Bytes(told)._repr_mimebundle_()["text/html"] + "".join(values(Bytes(told)))
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """The elements and attributes that plain names give, by what gives them."""
+    root = tmp_path_factory.mktemp("plain")
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for what, text in of_table(hostile.table(root, names(0, plain=True)), root, hostile.plain(0)):
+        found.setdefault(what, set()).update(Read(text).made)
+    return found
 
 
 @pytest.mark.parametrize("start", BATCHES)
-def test_a_table_of_hostile_names(tmp_path, start):
-    found = list(of_table(hostile.table(tmp_path / "hostile", names(start)), tmp_path / "hostile", PAYLOADS[start]))
-    plain = list(of_table(hostile.table(tmp_path / "plain", names(start, plain=True)), tmp_path / "plain", hostile.plain(0)))
-    known: dict[str, set[tuple[str, ...]]] = {}
-    for what, text in plain:
-        known.setdefault(what, set()).update(Read(text).made)
-    for what, text in found:
+def test_a_table_of_hostile_names(tmp_path, known, start):
+    for what, text in of_table(hostile.table(tmp_path, names(start)), tmp_path, PAYLOADS[start]):
         read = Read(text)
         assert read.made <= known[what], what
         assert read.named <= SPOKEN, what
