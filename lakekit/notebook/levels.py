@@ -70,6 +70,7 @@ class Levels(Pictured):
         self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}
         self._changes: dict[int, picture.Changes] = {}
+        self._ats: dict[int, int | str] = {}
         self._quiet = False
         self._states: tuple[State, ...] = ()
         self._asked = NOTHING
@@ -248,6 +249,13 @@ class Levels(Pictured):
         if not self._quiet and 0 <= change["new"] < len(order):
             self.at = order[change["new"]]
 
+    def _at_of(self, snapshot_id: int) -> int | str:
+        """What `at=` takes for a snapshot, asked once."""
+        if snapshot_id not in self._ats:
+            with suppress(*history.REFUSED):  # it is the number, then, and what reads by it says what is wrong
+                self._ats[snapshot_id] = history.at_of(self.table, snapshot_id)
+        return self._ats.get(snapshot_id, snapshot_id)
+
     def _read(self, snapshot_id: int) -> pl.DataFrame:
         """The files of a snapshot, read once."""
         if snapshot_id not in self._files:
@@ -312,13 +320,13 @@ class Levels(Pictured):
             return
         lines, states = [], []
         for state in self._states:
-            planned = picture.planned_files(self.table, condition, history.at_of(self.table, state.snapshot_id or 0))
+            planned = picture.planned_files(self.table, condition, self._at_of(state.snapshot_id or 0))
             lit = frozenset(file.name for file in state.files) & planned
             states.append(replace(state, lit=lit))
             lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
         self._asked = Asked(probe=None if probe is None else probe.key, said=(*notes, *lines))
-        self._explain = self.table.explain(condition, at=history.at_of(self.table, self.at))
+        self._explain = self.table.explain(condition, at=self._at_of(self.at))
 
     def _counted(self, state: State, here: int, elsewhere: int) -> str:
         """How many files a read opens, in words."""
@@ -359,7 +367,7 @@ class Levels(Pictured):
         self._first_rows.disabled = not self.selected
         self._rows.value = ""
         home = self._home() if self.selected else self.at
-        at = history.at_of(self.table, home) if home else None
+        at = self._at_of(home) if home else None
         opened = f"{history.opening(self.table)}.files({'' if at is None else f'at={at!r}'})"
         if self.selected:
             asked = f'pl.col("file_name") == {self.selected!r}'

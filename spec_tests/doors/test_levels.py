@@ -379,6 +379,21 @@ def test_a_repr_reads_nothing_and_opening_reads_one_snapshot():
     assert {"image/png", "text/html", "text/plain"} <= set(bundle)
 
 
+def test_a_table_that_is_gone_is_told_and_not_raised():
+    found = in_memory("dedup_levels")
+    shown = Levels(found)
+    name = shown._found.boxes[0].name
+    found.storage.files.clear()
+    shown._stage.chosen = name
+    assert shown.selected == name
+    assert name in shown._detail.value
+    shown._first_rows.click()
+    assert 'role="alert"' in shown._rows.value
+    shown.back()
+    assert message(shown)
+    assert shown._found.boxes == ()
+
+
 class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
