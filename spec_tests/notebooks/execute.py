@@ -34,12 +34,23 @@ def kept(notebook: Any) -> Any:
     for number, cell in enumerate(notebook.cells):
         cell.metadata, cell.id = {}, f"cell-{number:02}"
         if cell.cell_type == "code":
-            cell.outputs = [_portable(output) for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = _joined([_portable(output) for output in cell.outputs if output.get("name") != "stderr"])
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
     return notebook
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """What a cell printed in one piece: into how many it falls is chance."""
+    found: list[Any] = []
+    for output in outputs:
+        if found and output.output_type == found[-1].output_type == "stream":
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def _portable(value: Any) -> Any:

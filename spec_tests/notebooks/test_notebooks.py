@@ -139,6 +139,12 @@ def test_a_run_is_kept_without_the_checkout_and_the_widgets_of_its_kernel() -> N
     ]
 
 
+def test_what_a_cell_prints_is_one_output() -> None:
+    notebook = right()
+    outputs(*({"output_type": "stream", "name": "stdout", "text": text} for text in ("a\n", "b\n")))(notebook)
+    assert [output.text for output in kept(notebook).cells[1].outputs] == ["some texta\nb\n"]
+
+
 def test_other_extras_bring_other_imports() -> None:
     def change(notebook: Any) -> None:
         notebook.cells[0].source = "# A title\n\nWhat it shows. `pip install 'lakekit[tutorials,spark]'`"
