@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakekit.draw import html
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
 from lakekit.draw.words import count, cut, plural, printable
 
@@ -155,6 +156,12 @@ def detail(mark: Mark, files: FileCounts | str | None = None) -> tuple[object, .
         mark.user,
         ", ".join(mark.tags) or None,
     )
+
+
+def detail_html(mark: Mark, files: FileCounts | str | None = None) -> str:
+    """A snapshot as a table of one row; its changelog and its tags only where it has some."""
+    told = [(name, value) for name, value in zip(DETAIL, detail(mark, files), strict=True) if value is not None or name not in ("changelog", "tags")]
+    return html.table([name for name, _ in told], [[value for _, value in told]])
 
 
 def _counted(number: int | None) -> str | None:

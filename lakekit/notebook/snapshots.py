@@ -130,7 +130,7 @@ class Timeline(Pictured):
         self.code = history.reading(self.table, mark)
         if mark.id not in self._files:
             self._files[mark.id] = self._counted(mark)
-        row = html.table(timeline.DETAIL, [timeline.detail(mark, self._files[mark.id])])
+        row = timeline.detail_html(mark, self._files[mark.id])
         merged = f"<p>{escape(self._placed.said)}</p>" if self._placed.said else ""
         self._detail.value = f"{merged}{row}<pre>{escape(self.code)}</pre>"
 

@@ -131,7 +131,9 @@ def test_choosing_a_snapshot(flights):
     assert again(line.code).collect().equals(flights.scan(at=5).collect())
     assert "COMPACT" in line.children[-1].value
     assert ">2 (+2 -8)<" in line.children[-1].value
+    assert ">tags<" in line.children[-1].value
     line._slider.value = 4
+    assert ">tags<" not in line.children[-1].value
     assert (line.selected, line._stage.chosen) == (4, "4")
     line.selected = 2
     assert (line._slider.value, line._stage._pick.value) == (2, "2")
