@@ -19,6 +19,7 @@ import pytest
 from nbclient import NotebookClient
 
 import lakekit as lk
+from lakekit.errors import Unsupported
 from lakekit.meta.handle import open_handle
 from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
 from lakekit.read import plan, travel
@@ -129,6 +130,19 @@ def test_a_line_that_cannot_be_written_does_not_end_the_work(clock, terminal):
         under_way.advance()
     assert under_way.done == 2
     assert _Process.owner is None
+
+
+@pytest.mark.parametrize("kernel", [None, object()])
+def test_ipython_in_a_terminal_has_a_line_and_a_kernel_without_widgets_nothing(clock, terminal, monkeypatch, kernel):
+    def missing(folder, name):
+        raise Unsupported(f"{name} of {folder} needs ipywidgets")
+
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=kernel)))
+    monkeypatch.setattr("lakekit.registry.load", missing)
+    with work(clock.world, "planning", "manifests", 2) as under_way:
+        clock.now_ms = QUIET_MS
+        under_way.advance()
+    assert terminal.getvalue() == (drawn("planning 1/2 manifests") + GONE if kernel is None else "")
 
 
 # ---- who is told --------------------------------------------------------------------------------------------------------------------------------------
@@ -278,6 +292,18 @@ def test_planning_counts_manifests_and_files(tables_path, clock):
     files = sum(m.num_added_files + m.num_deleted_files for m in listed)
     assert first[-1][2] == f"planning {len(listed)}/{len(listed)} manifests · {files} files"
     assert said == first, "what was decoded before is not work"
+
+
+def test_planning_asks_the_clock_once_a_manifest_and_never_for_a_callback(tables_path):
+    asked = []
+    world = World(elapsed_ms=lambda: asked.append(1) or 0.0)
+    handle, newest = opened(tables_path, world)
+    manifests = plan.manifests.manifest_files(handle, newest.snapshot)
+    plan.plan_read(handle, newest)
+    assert 0 < len(asked) <= len(manifests) + 1
+    told = World(elapsed_ms=lambda: 1 / 0)
+    with lk.progress(lambda *_: None):
+        plan.plan_read(*opened(tables_path, told))
 
 
 def test_a_collect_says_it_to_the_block_it_is_in(tables_path):
