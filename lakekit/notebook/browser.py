@@ -171,8 +171,10 @@ class Browser(Pictured):
         wanted = change["new"]
         if isinstance(wanted, int):
             self.at = wanted
+            self._turn(self.timeline)
         elif self.manifests.tree.manifest(wanted) or self.manifests.tree.index(wanted):
             self.manifests.selected = wanted
+            self._turn(self.manifests)
         else:
             with self._alone():
                 self._show_file(wanted)
@@ -204,15 +206,23 @@ class Browser(Pictured):
         """The data files of the chosen manifest, to choose from; the chosen file among them."""
         self._places.clear()
         names: list[tuple[str, str]] = []
-        if self.manifests.tree.manifest(self.manifests.selected) is not None:
-            frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
-            for kind, partition, bucket, level, name in frame.select("kind", "partition", "bucket", "level", "file_name").rows():
-                names.append((printable(f"{kind} L{level} {name}"), name))
-                self._places[name] = (partition, bucket)
+        for kind, partition, bucket, level, name in self._of_manifest():
+            names.append((printable(f"{kind} L{level} {name}"), name))
+            self._places[name] = (partition, bucket)
         with self._entries.hold_sync():
             self._entries.options = [_NONE, *names]
             self._entries.value = self.levels.selected if self.levels.selected in self._places else ""
             self._entries.layout.display = "" if names else "none"
+
+    def _of_manifest(self) -> list[tuple[Any, ...]]:
+        """Kind, partition, bucket, level and name of the data files of the chosen manifest."""
+        if self.manifests.tree.manifest(self.manifests.selected) is None:
+            return []
+        try:
+            frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
+        except history.REFUSED:  # the manifests say why
+            return []
+        return frame.select("kind", "partition", "bucket", "level", "file_name").rows()
 
     def _turn(self, view: Timeline | Manifests | Levels) -> None:
         """That view is the one whose choice is told."""

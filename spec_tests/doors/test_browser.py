@@ -101,6 +101,35 @@ def test_selected_is_set_from_python_too(story):
     assert (found.selected, found.levels.selected) == (8, "")
 
 
+def test_what_is_chosen_again_is_chosen(story):
+    found = story.browse()
+    found.manifests.selected = "manifest-05"
+    found.levels.selected = "data-14.parquet"
+    found.manifests.selected = "manifest-05"
+    found.levels.selected = "data-16.parquet"
+    found.selected = "manifest-07"
+    assert (found.selected, found._view) == ("manifest-07", found.manifests)
+    found.selected = 8
+    assert (found.selected, found._view) == (8, found.timeline)
+
+
+def test_damage_is_told_and_not_raised(tmp_path):
+    tables.story(tmp_path / "story")
+    (tmp_path / "story" / "manifest" / "manifest-05").write_bytes(b"nothing")
+    (tmp_path / "story" / "manifest" / "manifest-list-03-1").unlink()
+    found = lk.open(tmp_path / "story").browse()
+    found.manifests.selected = "manifest-05"
+    assert found.selected == "manifest-05"
+    assert len(found._entries.options) == 1
+    assert "manifest-05" in found.manifests._detail.value
+    found.selected = "data-03.parquet"
+    found.selected = "data-12.parquet"
+    for at in (3, 2, 99, 1):
+        found.at = at
+        assert found.as_text()
+    assert found.manifests.tree.snapshot_id == 1
+
+
 def test_a_chosen_file_stays_so_where_the_snapshot_has_it(story):
     found = story.browse()
     found.levels.selected = "data-14.parquet"
