@@ -233,7 +233,7 @@ def test_two_snapshots_stand_on_one_axis(notebook, levels):
 
 def test_a_compaction_is_played_step_by_step(notebook, levels):
     notebook.tell("seen = []; levels.observe(lambda change: seen.append(change['new']), 'at')")
-    assert notebook.ask("levels.play(interval_ms=50)") == (3, 4, 5, 6)
+    assert notebook.ask("levels.play(interval_ms=900)") == (3, 4, 5, 6)
     notebook.until("seen", [3, 4, 5, 6])
 
 
