@@ -23,6 +23,7 @@ from lakekit.errors import Unsupported
 from lakekit.meta.handle import open_handle
 from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
 from lakekit.read import plan, travel
+from lakekit.storage.memory import MemoryStorage
 from lakekit.world import World
 
 
@@ -292,6 +293,17 @@ def test_planning_counts_manifests_and_files(tables_path, clock):
     files = sum(m.num_added_files + m.num_deleted_files for m in listed)
     assert first[-1][2] == f"planning {len(listed)}/{len(listed)} manifests · {files} files"
     assert said == first, "what was decoded before is not work"
+
+
+def test_manifests_that_the_pool_reads_are_told_in_the_thread_that_plans(tables_path, clock, monkeypatch):
+    monkeypatch.setattr("lakekit.meta.manifests.LocalStorage", MemoryStorage)
+    handle, newest = opened(tables_path, clock.world)
+    said = []
+    with lk.progress(lambda done, total, _: said.append((done, total, threading.get_ident()))):
+        plan.plan_read(handle, newest)
+    total = len(plan.manifests.manifest_files(handle, newest.snapshot))
+    assert total > 1
+    assert said == [(number, total, threading.get_ident()) for number in range(1, total + 1)]
 
 
 def test_planning_asks_the_clock_once_a_manifest_and_never_for_a_callback(tables_path):
