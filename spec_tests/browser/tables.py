@@ -43,6 +43,10 @@ SCHEMA = {
 }
 
 
+HOSTILE = """</script><script>document.title='broken'</script><img src=x onerror="document.title='broken'">&'"\u2028"""
+"""A name that is no text to who forgets to escape it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
     """A data file that is only told of."""
@@ -86,12 +90,14 @@ def row(values: Sequence[Any], types: Sequence[Any]) -> bytes:
 class Written:
     """A table as it is written, snapshot after snapshot."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, user: str = "writer-1", column: str = "amount") -> None:
+        self.user = user
         self.root, self.snapshot_id, self.rows = root, 0, 0
         self.manifests: list[ManifestFile] = []
         for folder in ("schema", "snapshot", "manifest"):
             (root / folder).mkdir(parents=True)
-        (root / "schema" / "schema-0").write_text(json.dumps(SCHEMA), encoding="utf-8")
+        fields = [field | ({"name": column} if field["name"] == "amount" else {}) for field in SCHEMA["fields"]]
+        (root / "schema" / "schema-0").write_text(json.dumps(SCHEMA | {"fields": fields, "comment": column}), encoding="utf-8")
 
     def commit(self, kind: str, add: Sequence[Made] = (), remove: Sequence[Made] = ()) -> None:
         """One more snapshot."""
@@ -106,7 +112,7 @@ class Written:
             "schemaId": 0,
             "baseManifestList": self._list("0", self.manifests),
             "deltaManifestList": self._list("1", [delta]),
-            "commitUser": "writer-1",
+            "commitUser": self.user,
             "commitIdentifier": self.snapshot_id,
             "commitKind": kind,
             "timeMillis": START_MS + self.snapshot_id * 3_600_000,
@@ -166,6 +172,14 @@ def story(root: Path) -> None:
     table.commit("OVERWRITE", [Made(number=16, level=0, low=3, high=77, size_bytes=9 * kib, day="2026-04-01")])
     lanes = [(4_711, 62_000, 527), (1_200, 31_000, 380), (55_000, 99_400, 498)]
     table.commit("APPEND", [Made(number=17 + at, level=0, low=low, high=high, size_bytes=size * kib) for at, (low, high, size) in enumerate(lanes)])
+
+
+def hostile(root: Path) -> None:
+    """A column, a comment, a partition and a writer whose names are markup."""
+    table = Written(root, user=HOSTILE, column=HOSTILE)
+    files = [Made(number=at, level=0, low=at, high=99, size_bytes=4096, day=HOSTILE) for at in (1, 2, 3)]
+    table.commit("APPEND", files)
+    table.commit("COMPACT", [Made(number=4, level=5, low=1, high=99, size_bytes=9999, day=HOSTILE)], files[:2])
 
 
 def many(root: Path, count: int) -> None:

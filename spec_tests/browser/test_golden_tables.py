@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from spec_tests.browser import look
+from spec_tests.browser import look, tables
 
 TABLES = [
     "lookup_deduplicate_deletes",
@@ -30,7 +30,7 @@ TABLES = [
 def notebook(desk, page_of, tables_path):
     (desk.lab.root / "tables").symlink_to(tables_path)
     desk.watch.complaints.clear()
-    yield page_of("import lakekit as lk\nname = 'scan_append'", "t = lk.open('tables/' + name); browser = t.browse(); browser")
+    yield page_of("import lakekit as lk\nname = 'scan_append'", "t = lk.open('tables/' + name); browser = t.browse(); browser", "t")
     assert desk.watch.complaints == []
 
 
@@ -54,4 +54,24 @@ def test_is_shown_and_its_files_are_clicked(notebook, name):
     assert look.pale(view) == []
     assert look.covered(view) == []
     assert look.crossed(view) == []
+    assert notebook.raised() == []
+
+
+def test_names_are_text_whatever_they_hold(notebook, desk):
+    """Not of the reference engine: a table whose names are markup, in the widgets and in the cards."""
+    tables.hostile(desk.lab.root / "hostile")
+    title = notebook.page.title()
+    notebook.tell("name = '../hostile'")
+    notebook.run(1, 2)
+    view = notebook.output(1)
+    boxes = view.locator("[class*=lakekit-stage]").last.get_by_role("button")
+    expect(boxes).to_have_count(4)
+    boxes.first.click()
+    notebook.until("bool(browser.levels.selected)", value=True)
+    notebook.tell("browser.manifests.selected = 'manifest-02'; browser.filter = name")
+    expect(view.get_by_text("onerror").first).to_be_visible()
+    for shown in (view, notebook.output(2)):
+        expect(shown.get_by_text("onerror").first).to_be_visible()
+        assert shown.locator("img, script").count() == 0
+    assert notebook.page.title() == title
     assert notebook.raised() == []
