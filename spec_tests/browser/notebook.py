@@ -72,10 +72,12 @@ get_ipython().showtraceback = _kept
 """
 """Where ipywidgets tells what was raised while it answered the page."""
 _CLOSE = """async () => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  await panel.sessionContext.shutdown();
+  const panel = window.jupyterapp.shell.currentWidget, session = panel.sessionContext.session;
+  const id = session && session.id;
   panel.dispose();
+  if (id) await window.jupyterapp.serviceManager.sessions.shutdown(id);
 }"""
+"""The panel first: parts of it ask a session for its kernel that is no longer there."""
 
 
 class Desk:
@@ -94,6 +96,7 @@ class Desk:
         self.opened += 1
         nbformat.write(made, self.lab.root / f"n{self.opened}.ipynb")
         self.page.evaluate(_OPEN, {"path": f"n{self.opened}.ipynb", "kernel": True})
+        self.watch.complaints.clear()  # those of JupyterLab itself while it starts
         found = Notebook(self.page)
         found.tell(_LISTEN)
         found.run(*range(len(cells)))

@@ -29,7 +29,6 @@ TABLES = [
 @pytest.fixture(scope="module")
 def notebook(desk, page_of, tables_path):
     (desk.lab.root / "tables").symlink_to(tables_path)
-    desk.watch.complaints.clear()
     yield page_of("import lakekit as lk\nname = 'scan_append'", "t = lk.open('tables/' + name); browser = t.browse(); browser", "t")
     assert desk.watch.complaints == []
 

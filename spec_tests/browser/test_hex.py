@@ -21,7 +21,6 @@ w = Bytes(h)""",
 
 @pytest.fixture(scope="module")
 def notebook(desk, page_of):
-    desk.watch.complaints.clear()
     yield page_of(*CELLS)
     assert desk.watch.complaints == []
 

@@ -37,7 +37,6 @@ CHOSEN = "[class*=lakekit-stage] button.mod-active"
 @pytest.fixture(scope="module")
 def notebook(desk, page_of):
     tables.story(desk.lab.root / "story")
-    desk.watch.complaints.clear()
     yield page_of(*CELLS)
     assert desk.watch.complaints == []
 
