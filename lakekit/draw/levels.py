@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LIMIT = 1500
 """Boxes of a picture: what a browser still answers quickly (measured)."""
-LEFT, RIGHT = 0.05, 0.18
+LEFT, RIGHT = 0.05, 0.21
 """Shares of the width beside the axis: names of levels, totals."""
 LANE, GAP, FLAT = 22.0, 3.0, 7.0
 """Pixels: a lane, between lanes, the box of an empty file."""
@@ -238,7 +238,7 @@ def _state(sheet: _Sheet, state: State, room: Mapping[tuple[int, bool], Groups],
         middle = (top + sheet.top) / 2 - 1
         said = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
         sheet.marks.append(Word(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
-        sheet.marks.append(Word(x=1 - RIGHT + 0.012, y=middle, text=said, color="muted"))
+        sheet.marks.append(Word(x=1, y=middle, text=said, color="muted", anchor="end"))
         sheet.top += GAP + 2
 
 

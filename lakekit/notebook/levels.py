@@ -150,8 +150,11 @@ class Levels(Pictured):
         back, forward = (ipywidgets.Button(description=said, layout=shown) for said in ("◀ earlier", "later ▶"))
         back.on_click(lambda _: self.back())
         forward.on_click(lambda _: self.forward())
-        self._play = ipywidgets.Play(min=0, max=max(0, len(self._kinds) - 1), interval=1200, show_repeat=False)
+        self._play = ipywidgets.Play(min=0, max=max(0, len(self._kinds) - 1), interval=1200, layout=ipywidgets.Layout(display="none"))
         self._play.observe(self._played, "value")
+        self._run = ipywidgets.ToggleButton(description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=shown)
+        self._run.observe(self._pressed, "value")  # the buttons of Play have no names: it only keeps the time
+        self._play.observe(lambda change: setattr(self._run, "value", change["new"]), "playing")
         self._partition = ipywidgets.Dropdown(description="partition")
         self._bucket = ipywidgets.Dropdown(description="bucket")
         self._compare_with = ipywidgets.Dropdown(description="compare to")
@@ -165,7 +168,7 @@ class Levels(Pictured):
         wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
         places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare_with]
         asks = [*([] if self._is_append else [self._probe]), self._filter, self._first_rows]
-        rows = [[self._slider, back, forward, self._play], places, asks]
+        rows = [[self._slider, back, forward, self._run, self._play], places, asks]
         self.children = (*(ipywidgets.HBox(row, layout=wraps) for row in rows), self._stage, self._said, self._detail, self._rows)
         self._offer()
         links = {
@@ -243,6 +246,12 @@ class Levels(Pictured):
                 with self._still():
                     self.bucket = buckets[0]
         self._draw()
+
+    def _pressed(self, change: dict[str, Any]) -> None:
+        """Plays, from the first snapshot where the last is shown; or stops."""
+        if change["new"] and self._play.value >= self._play.max:
+            self._play.value = self._play.min
+        self._play.playing = change["new"]
 
     def _played(self, change: dict[str, Any]) -> None:
         order = sorted(self._kinds)

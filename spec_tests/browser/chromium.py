@@ -75,8 +75,8 @@ class Watch:
         self.asked: list[str] = []
         self.complaints: list[str] = []
         context.on("request", lambda request: self.asked.append(request.url))
-        context.on("console", lambda message: self.complaints.append(message.text) if message.type == "error" else None)
-        context.on("weberror", lambda found: self.complaints.append(str(found.error)))
+        context.on("console", lambda said: self.complaints.append(f"{said.text} {said.location}") if said.type == "error" else None)
+        context.on("weberror", lambda found: self.complaints.append(found.error.stack or found.error.message))
         context.on("page", self._follow)
 
     def _follow(self, page: Page) -> None:

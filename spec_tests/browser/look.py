@@ -83,6 +83,14 @@ def crossed(shown: Locator) -> list[tuple[str, str]]:
     return [(one["text"], two["text"]) for at, one in enumerate(found) for two in found[at + 1 :] if _meet(one["box"], two["box"])]
 
 
+def outside(shown: Locator) -> list[str]:
+    """Text that does not end where what is shown ends."""
+    place = shown.bounding_box()
+    assert place is not None
+    left, right = place["x"] - 1, place["x"] + place["width"] + 1
+    return [word["text"] for word in words(shown) if word["box"][0] < left or word["box"][2] > right]
+
+
 def _meet(one: list[float], two: list[float], slack: float = 1.5) -> bool:
     across = min(one[2], two[2]) - max(one[0], two[0])
     down = min(one[3], two[3]) - max(one[1], two[1])

@@ -109,8 +109,12 @@ class Desk:
 
     def theme(self, name: str) -> None:
         """ "Light" or "Dark"."""
+        light = "true" if name == "Light" else "false"
+        if self.page.locator("body").get_attribute("data-jp-theme-light") == light:
+            return
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", f"JupyterLab {name}")
-        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", "true" if name == "Light" else "false", timeout=SECONDS * 1000)
+        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", light, timeout=SECONDS * 1000)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # JupyterLab stumbles over a second change while it fades
 
     def close(self) -> None:
         """Ends the notebook that is open, with its kernel."""

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from playwright.sync_api import expect
 
-from spec_tests.browser import tables
+from spec_tests.browser import look, tables
 from spec_tests.browser.notebook import eventually, fastest
 
 CELLS = [
@@ -61,6 +61,7 @@ def test_ten_thousand_files_are_at_most_so_many_boxes_and_say_so(notebook):
     assert 500 < boxes(notebook, MANY).count() <= 1500 + 8
     assert notebook.ask("len(browser.levels._stage._spots)") <= 1500
     assert "files" in boxes(notebook, MANY).nth(700).inner_text()
+    assert look.outside(notebook.output(MANY)) == []
 
 
 def test_ten_thousand_files_are_opened_without_a_freeze(notebook, patience):

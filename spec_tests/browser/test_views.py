@@ -233,7 +233,15 @@ def test_two_snapshots_stand_on_one_axis(notebook, levels):
 def test_a_compaction_is_played_step_by_step(notebook, levels):
     notebook.tell("seen = []; levels.observe(lambda change: seen.append(change['new']), 'at')")
     assert notebook.ask("levels.play(interval_ms=900)") == (3, 4, 5, 6)
-    notebook.until("seen", [3, 4, 5, 6])
+    notebook.until("(seen, levels._play.playing)", ([3, 4, 5, 6], False))
+
+
+def test_a_button_plays_all_snapshots_and_ends(notebook, levels):
+    notebook.tell("levels._play.min, levels._play.max, levels._play.value, levels._play.interval = 0, 7, 7, 400")
+    levels.get_by_role("button", name="play").click()
+    notebook.until("levels._play.playing", value=True)
+    notebook.until("(levels.at, levels._play.playing)", (8, False))
+    expect(levels.get_by_role("button", name="play")).not_to_have_class(re.compile("mod-active"))
 
 
 # ---- all views, linked -------------------------------------------------------------------------------------------------------------------------
@@ -304,9 +312,10 @@ def test_words_can_be_read(views, view, theme):
     assert look.pale(views[view]) == []
 
 
-def test_no_word_stands_on_a_box_or_on_another_word(views, view):
+def test_no_word_stands_on_a_box_or_on_another_word_or_outside(views, view):
     assert look.covered(views[view]) == []
     assert look.crossed(views[view]) == []
+    assert look.outside(views[view]) == []
 
 
 def test_looks_as_committed(desk, views, view, theme):
@@ -319,6 +328,13 @@ def test_every_box_has_a_name_and_a_hint(views, view):
     found = views[view].locator("[class*=lakekit-stage] button")
     assert found.count() > 5
     assert all(found.evaluate_all("boxes => boxes.map(box => box.title.length > 0 && box.textContent.trim().length > 0)"))
+
+
+def test_every_control_has_a_name(views, view):
+    named = views[view].locator("button:visible, input:visible, select:visible")
+    assert named.count() > 5 or view == "manifests"
+    said = named.evaluate_all("all => all.map(one => (one.textContent + one.title + (one.labels && one.labels[0] ? one.labels[0].textContent : '')).trim())")
+    assert all(said)
 
 
 def test_nothing_was_raised_in_python(notebook):
