@@ -44,7 +44,7 @@ def funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
 
 
 def _caption(title: str) -> str:
-    return f"<caption{_LEFT}><b>{escape(cell(title))}</b></caption>" if title else ""
+    return f'<caption style="text-align:left;white-space:nowrap"><b>{escape(cell(title))}</b></caption>' if title else ""
 
 
 def _more(left_out: int) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?|20\d\d-\d\d-\d\d( \d\d)?|1[678]\d{11}")
+WRITER = re.compile(r"(?<=-s-)\d+(?=-w-)")
+"""The number that a writer of postponed files draws for the names of its files."""
 OF_ROWS = ("audit_log", "binlog", "ro", "row_tracking", None)
 """System tables that show the table's own rows: nothing in them depends on the run."""
 DRAWN = "dynamic-bucket.max-buckets"
@@ -29,7 +31,7 @@ BY_THE_WAY = ("data_file_avro", "data_file_parquet", "index_manifest", "manifest
 
 
 def text(value: str) -> str:
-    return MOMENT.sub("{moment}", UUID.sub("{uuid}", value))
+    return MOMENT.sub("{moment}", UUID.sub("{uuid}", WRITER.sub("{writer}", value)))
 
 
 def meaning(case: Case) -> dict[str, Any]:
