@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,3 +62,20 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
     report = yield
     _refuse_skip(report)
     return report
+
+
+# ---- how many of the recorded reads were answered as recorded (here, as the process that tells it collects no tests itself) ----------------------
+
+COUNTED = ("reads", "equal", "otherwise", "beyond")
+"""What `golden/test_tables.py` says of a table."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    found = Counter[str]()
+    for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())):
+        if report.when == "call" and "test_every_recorded_read" in report.nodeid:
+            found.update({name: value for name, value in report.user_properties if name in COUNTED})
+    if found["reads"]:
+        terminalreporter.section("recorded reads of the reference")
+        rule = f"{found['otherwise']} by rule OTHERWISE, {found['beyond']} but for columns that Polars cannot hold, which are refused"
+        terminalreporter.line(f"reference reads: {found['equal']} of {found['reads']} equal ({rule})")
