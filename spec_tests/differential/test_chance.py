@@ -13,12 +13,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 import lakekit as lk
 from lakekit.errors import LakekitError
+from lakekit.notebook.levels import Levels
 from lakekit.testing.queries import conditions, difference, queries
 from spec_tests.differential import chance
+from spec_tests.doors.test_levels import in_bucket, message, typed
+from spec_tests.doors.views import planned_names
 
 SEED = int(os.environ.get("LAKEKIT_CHANCE_SEED", "20240601"))
 COUNT = int(os.environ.get("LAKEKIT_CHANCE_COUNT", "40"))
@@ -114,3 +117,23 @@ def test_no_file_of_an_answer_is_pruned(folder):
                 wrong.append((case.name, f"{condition}: {answered} of {matching.height} rows, out of {plan.rows_read} planned"))
     assert not wrong, told(folder, wrong)
     assert pruned
+
+
+def test_a_probe_in_the_levels_lights_the_files_that_the_planner_reads(folder):
+    wrong, lit = [], 0
+    for case in chance.cases(folder):
+        full, table = collected(case), lk.open(case.path)
+        keys = table.handle().schema.trimmed_primary_keys
+        if full is None or full.is_empty() or not keys or "scan.fallback-branch" in table.options:
+            continue
+        shown = Levels(table)
+        for at in drawn(st.integers(0, full.height - 1)):
+            row = full.select(keys).row(at)
+            condition = pl.all_horizontal(pl.col(name) == pl.lit(value, dtype=full.schema[name]) for name, value in zip(keys, row, strict=True))
+            shown.probe = ", ".join(map(typed, row))
+            wanted = planned_names(table, condition, shown.at) & in_bucket(shown)
+            lit += len(shown.lit)
+            if message(shown) or set(shown.lit) != wanted:
+                wrong.append((case.name, f"probe {shown.probe}: {message(shown)} {sorted(shown.lit)} lit, {sorted(wanted)} planned"))
+    assert not wrong, told(folder, wrong)
+    assert lit > COUNT

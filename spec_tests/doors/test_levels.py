@@ -18,10 +18,9 @@ from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
 from lakekit.draw.shapes import Word
 from lakekit.notebook.levels import Levels
-from lakekit.read import lazy, scan
 from lakekit.table import picture
 from lakekit.types import parse
-from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, table
+from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, planned_names, table
 
 FEW = settings(max_examples=settings.default.max_examples // 5, suppress_health_check=list(HealthCheck))
 KEYED = [name for name in CASES if facts(name).primary_keys and name != "aggregate_sketches"]
@@ -55,9 +54,7 @@ def typed(value: object) -> str:
 
 def chosen(case: str, condition: pl.Expr, at: int | None = None) -> set[str]:
     """What the planner reads under a condition, asked without the widget."""
-    made = scan.scan(table(case).handle(), at)
-    asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.partition_keys, made.keys)
-    return {name for plan in made.plans(asked) for at in plan.chosen for name in [plan.entries.column("file_name")[int(at)].as_py()]}
+    return planned_names(table(case), condition, at)
 
 
 def in_bucket(shown: Levels) -> set[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lakekit as lk
+from lakekit.read import lazy, scan
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.expectations import FIXTURES, load
 
@@ -42,6 +43,13 @@ def in_memory(case: str, source: Path | None = None) -> lk.Table:
 def in_slices(case: str) -> lk.Table:
     """The table whose merges are cut into the smallest key ranges there are."""
     return table(case, options={"lakekit.merge-memory": "1 b"})
+
+
+def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
+    """The files that the planner reads under a condition."""
+    made = scan.scan(table.handle(), at)
+    asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.partition_keys, made.keys)
+    return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.chosen}
 
 
 @cache
