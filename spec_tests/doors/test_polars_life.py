@@ -17,7 +17,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from spec_tests.doors.views import TABLES, Growing, collected, copied, in_memory, table
+from spec_tests.doors.views import TABLES, Growing, awaited, collected, copied, in_memory, table
 
 KEYED, APPENDED, FOLDED = "dedup_overlapping_runs", "append_partitioned", "aggregate_numbers_retract"
 
@@ -81,7 +81,7 @@ def test_collect_async():
     async def both():
         return await asyncio.gather(table(KEYED).scan().collect_async(), table(APPENDED).scan().collect_async())
 
-    keyed, appended = asyncio.run(both())
+    keyed, appended = awaited(both())
     same(keyed, collected(KEYED))
     same(appended, collected(APPENDED))
 

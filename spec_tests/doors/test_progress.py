@@ -26,6 +26,7 @@ from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
 from lakekit.read import plan, travel
 from lakekit.storage.memory import MemoryStorage
 from lakekit.world import World
+from spec_tests.doors.views import awaited
 
 
 class Clock:
@@ -221,7 +222,7 @@ def test_tasks_do_not_meet(clock):
     async def both():
         await asyncio.gather(task("one"), task("two"))
 
-    asyncio.run(both())
+    awaited(both())
     assert said == {"one": ["one 1/1 steps"] * 3, "two": ["two 1/1 steps"] * 3}
 
 

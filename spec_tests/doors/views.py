@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lakekit as lk
 from lakekit.read import lazy, scan
@@ -13,10 +15,13 @@ from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.expectations import FIXTURES, load
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     import polars as pl
 
     from lakekit.testing.expectations import Case
 
+T = TypeVar("T")
 TABLES = Path(FIXTURES, "tables")
 CASES = sorted(path.stem for path in TABLES.glob("*.json"))
 
@@ -43,6 +48,12 @@ def in_memory(case: str, source: Path | None = None) -> lk.Table:
 def in_slices(case: str) -> lk.Table:
     """The table whose merges are cut into the smallest key ranges there are."""
     return table(case, options={"lakekit.merge-memory": "1 b"})
+
+
+def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine, in a loop and a thread of its own: whoever drives a browser in this process has a loop in the first one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
