@@ -19,7 +19,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
-    from lakekit.catalog import Catalog as Catalog, SystemTable as SystemTable, connect as connect
+    from lakekit.care.outcome import Expired as Expired
+    from lakekit.care.report import Finding as Finding, Report as Report
+    from lakekit.catalog import Catalog as Catalog, GlobalTable as GlobalTable, SystemTable as SystemTable, connect as connect
+    from lakekit.change.clauses import (
+        WhenMatched as WhenMatched,
+        WhenNotMatched as WhenNotMatched,
+        WhenNotMatchedBySource as WhenNotMatchedBySource,
+        source as source,
+        when_matched as when_matched,
+        when_not_matched as when_not_matched,
+        when_not_matched_by_source as when_not_matched_by_source,
+    )
+    from lakekit.change.columns import (
+        add_column as add_column,
+        drop_column as drop_column,
+        move_column as move_column,
+        rename_column as rename_column,
+        reset_option as reset_option,
+        set_comment as set_comment,
+        set_option as set_option,
+        update_comment as update_comment,
+        update_default as update_default,
+        update_nullability as update_nullability,
+        update_type as update_type,
+    )
+    from lakekit.commit.outcome import Commit as Commit
     from lakekit.errors import (
         AlreadyExists as AlreadyExists,
         BranchAlreadyExists as BranchAlreadyExists,
@@ -58,20 +83,31 @@ if TYPE_CHECKING:
         ViewAlreadyExists as ViewAlreadyExists,
         ViewNotFound as ViewNotFound,
     )
+    from lakekit.model.commit_message import CommitMessage as CommitMessage
     from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
+    from lakekit.read.following import Change as Change
     from lakekit.system.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
     from lakekit.table.bytes import hex as hex
+    from lakekit.table.creating import create as create
     from lakekit.table.opening import open as open
     from lakekit.table.schema import Schema as Schema
     from lakekit.table.schema_difference import SchemaChange as SchemaChange, SchemaDifference as SchemaDifference
+    from lakekit.table.writer import Writer as Writer
     from lakekit.types import DataType as DataType, Field as Field
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lakekit.catalog": "Catalog SystemTable connect",
+    "lakekit.care.outcome": "Expired",
+    "lakekit.care.report": "Finding Report",
+    "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
+    "lakekit.change.clauses": "WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched when_not_matched_by_source",
+    "lakekit.change.columns": """
+        add_column drop_column move_column rename_column reset_option set_comment set_option update_comment update_default update_nullability update_type
+    """,
+    "lakekit.commit.outcome": "Commit",
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
         ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LockLost
@@ -79,14 +115,18 @@ _HOMES = {
         SnapshotNotFound StorageFailed TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
     """,
+    "lakekit.model.commit_message": "CommitMessage",
     "lakekit.progress": "progress",
+    "lakekit.read.following": "Change",
     "lakekit.read.explain": "Explain",
     "lakekit.system.itself": "features options versions",
     "lakekit.table": "Table",
     "lakekit.table.bytes": "hex",
+    "lakekit.table.creating": "create",
     "lakekit.table.opening": "open",
     "lakekit.table.schema": "Schema",
     "lakekit.table.schema_difference": "SchemaChange SchemaDifference",
+    "lakekit.table.writer": "Writer",
     "lakekit.types": "DataType Field",
 }
 """Where each public name lives."""

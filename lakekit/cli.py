@@ -4,9 +4,11 @@
     lakekit inspect PATH                                 schema, keys, snapshot, files per level, health
     lakekit inspect PATH snapshots | files | levels | …  the metadata as tables
     lakekit plan PATH --where "day = '2024-03-31'"       what a query would not have to read
+    lakekit check PATH [--deep]                          whether everything is there, whole and as it is said to be
     lakekit browse PATH -o page.html                     snapshots, manifests and levels as one page to click
     lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
     lakekit features [WORD]                              what is read, not yet, and refused
+    lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
 
 A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
 Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.
@@ -27,6 +29,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import lakekit
+from lakekit import cli_chores
+from lakekit.care.report import NAMES
 from lakekit.draw import levels, manifests, text, timeline, words
 from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     try:
-        asked.run(asked, Out(asked))
+        code: int = asked.run(asked, Out(asked)) or FINE
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, USAGE)
     except (LakekitError, pl.exceptions.PolarsError) as error:
         return _say(error, PROBLEM)
-    return FINE
+    return code
 
 
 def _say(error: Exception, code: int) -> int:
@@ -88,7 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     shape.add_argument("--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here")
     shape.add_argument("--limit", type=_positive, help="rows of a table; 50 to a person, all to a pipe")
     shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
-    place = argparse.ArgumentParser(add_help=False)
+    store = argparse.ArgumentParser(add_help=False)
+    told = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
+    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=told)
+    place = argparse.ArgumentParser(add_help=False, parents=[store])
     place.add_argument("path", metavar="PATH", help="the folder of a table")
     place.add_argument("--at", help="a snapshot's number, a tag, or a time")
     place.add_argument("--branch", help="another branch than main")
@@ -101,18 +108,24 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("plan", parents=[place, shape], help="what a query would not have to read")
     verb.add_argument("--where", help="a condition in SQL")
     verb.set_defaults(run=plan)
-    verb = verbs.add_parser("browse", parents=[shape], help="a page to click: snapshots, manifests, levels")
+    verb = verbs.add_parser("check", parents=[store, shape], help="whether everything is there, whole and as it is said to be")
+    verb.add_argument("path", metavar="PATH", help="the folder of a table")
+    verb.add_argument("--branch", help="another branch than main")
+    verb.add_argument("--deep", action="store_true", help="read the rows too")
+    verb.set_defaults(run=check)
+    verb = verbs.add_parser("browse", parents=[store, shape], help="a page to click: snapshots, manifests, levels")
     verb.add_argument("path", metavar="PATH", help="the folder of a table")
     verb.add_argument("--branch", help="another branch than main")
     verb.add_argument("-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given")
     verb.add_argument("--snapshots", type=_positive, default=page.SNAPSHOTS, help="how many of the newest snapshots are in the page at most")
     verb.set_defaults(run=browse)
-    verb = verbs.add_parser("hex", parents=[shape], help="every byte of a file with its field")
+    verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
     verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
     verb.add_argument("--as", dest="what", help="the format, where name and bytes do not tell it, such as 'binary_row: ROW<id BIGINT>'")
     verb.add_argument("--offset", type=_whole, default=0, help="the first byte to show")
     verb.add_argument("--open", type=_whole, help="show the inflated bytes of the compressed block over this byte")
     verb.set_defaults(run=show_hex)
+    cli_chores.add(verbs, store, shape, _positive)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads, does not yet, and refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)
@@ -126,6 +139,13 @@ def _whole(said: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError("at least 0")
     return number
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError("a storage option is KEY=VALUE")
+    return key, value
 
 
 def _positive(said: str) -> int:
@@ -208,7 +228,7 @@ def _tabless(value: str) -> str:
 
 
 def _open(asked: argparse.Namespace) -> Table:
-    return open_table(asked.path, branch=asked.branch)
+    return open_table(asked.path, branch=asked.branch, storage_options=dict(asked.storage) or None)
 
 
 def _at(asked: argparse.Namespace) -> int | str | None:
@@ -284,9 +304,7 @@ def show_manifests(table: Table, out: Out, at: int | str | None = None) -> None:
 
 
 def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: int | None = None) -> None:
-    """The sorted runs of every bucket, drawn on one key axis a bucket; rows for a pipe."""
-    if not table.primary_keys:
-        raise InvalidOption(f"{table.name} is an append table: its files have no levels. Try: lakekit inspect {table.location} files", key="levels")
+    """The sorted runs of every bucket, drawn on one key axis a bucket, or the files of an append table in their order; rows for a pipe."""
     files = table.files(at=at)
     if out.format != "table":
         out.frame(
@@ -295,30 +313,36 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
             .sort("partition", "bucket", "level")
         )
         return
+    is_append = not table.primary_keys
     every = picture.places(files)
     limit = buckets or out.limit or 20
     for place in every[:limit]:
-        state = picture.state_of(None, files, None, place, is_append=False)
+        state = picture.state_of(None, files, None, place, is_append=is_append)
         named = f"{words.cell(place.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
-        out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width))
+        out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
     if len(every) > limit:
         out.lines(f"… {words.plural(len(every) - limit, 'more bucket')}")
 
 
 def plan(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit plan PATH --where …`."""
-    expression = None
-    if asked.where is not None:
-        try:
-            expression = pl.sql_expr(asked.where)
-        except pl.exceptions.PolarsError as error:
-            raise InvalidOption(f"--where {asked.where!r} is no condition in SQL: {error}", key="--where", value=asked.where) from error
-    explained = _open(asked).explain(expression, at=_at(asked))
+    explained = _open(asked).explain(history.condition(asked.where or ""), at=_at(asked))
     if out.format == "table":
         out.lines(str(explained))
     else:
         out.rows(("what", "before", "after", "why"), [(step.what, step.before, step.after, step.why) for step in explained.steps])
+
+
+def check(asked: argparse.Namespace, out: Out) -> int:
+    """`lakekit check PATH [--deep]`: the verdict and what was found, problems first; the exit code says whether there are problems."""
+    report = _open(asked).check(deep=asked.deep)
+    rows = report.rows()
+    if out.format == "table":
+        out.lines(f"{report.table}: {report.line}")
+    if rows or out.format != "table":
+        out.rows(NAMES, rows)
+    return FINE if report.ok else PROBLEM
 
 
 def browse(asked: argparse.Namespace, _: Out) -> None:
@@ -331,7 +355,7 @@ def browse(asked: argparse.Namespace, _: Out) -> None:
 
 def show_hex(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit hex PATH [--offset N] [--limit N]`: lines to a person, fields to a pipe; a damaged file is shown, then its error is told."""
-    shown = hex_of(asked.path, format=asked.what)
+    shown = hex_of(asked.path, format=asked.what, storage_options=dict(asked.storage) or None)
     if asked.open is not None:
         shown = shown.open(asked.open)
     if out.format == "table":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -18,9 +19,9 @@ from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lakekit.errors import ForkedProcess
 
@@ -31,6 +32,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 MOST_THREADS = 16
+MOST_WAITING = 32
+"""Threads that wait for a network; more requests at once make one store answer later, not more."""
 DECODED_BYTES = 128 << 20
 """How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
 
@@ -52,6 +55,15 @@ def wall_clock_ms(time_ms: int) -> int:
     return time_ms + round(offset.total_seconds() * 1000) if offset is not None else time_ms
 
 
+def instant_ms(wall_ms: int) -> int:
+    """The time at which this process's wall clock shows that, both in milliseconds since 1970: the other way round."""
+    try:
+        offset = (datetime(1970, 1, 1) + timedelta(milliseconds=wall_ms)).astimezone().utcoffset()  # noqa: DTZ001 - a wall clock has no zone
+    except (OverflowError, ValueError, OSError):
+        return wall_ms
+    return wall_ms - round(offset.total_seconds() * 1000) if offset is not None else wall_ms
+
+
 def wait(duration_ms: float) -> None:
     """Returns after that long."""
     time.sleep(duration_ms / 1000)
@@ -70,6 +82,11 @@ def elapsed_ms() -> float:
 def lock() -> threading.Lock:
     """What one thread has at a time."""
     return threading.Lock()
+
+
+def scratch() -> BinaryIO:
+    """A file without a name, to write to and read from: nobody else finds it, and it is gone when it is closed or the process ends, however it ends."""
+    return tempfile.TemporaryFile()
 
 
 class Shelf:
@@ -121,12 +138,13 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is not input: the time, waiting, fresh ids, and what was decoded before. Tests and simulations pass their own."""
+    """What is not input: the time, waiting, fresh ids, scratch files, and what was decoded before. Tests and simulations pass their own."""
 
     now_ms: Callable[[], int] = now_ms
     wait: Callable[[float], None] = wait
     new_id: Callable[[], str] = new_id
     elapsed_ms: Callable[[], float] = elapsed_ms
+    scratch: Callable[[], BinaryIO] = scratch
     decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
 
 
@@ -146,6 +164,11 @@ def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a proc
     return ThreadPoolExecutor(min(MOST_THREADS, 2 * core_count()), thread_name_prefix="lakekit")
 
 
+@lru_cache(maxsize=1)
+def _waiting_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _pool
+    return ThreadPoolExecutor(MOST_WAITING, thread_name_prefix="lakekit-waiting")
+
+
 _INSIDE = threading.local()
 
 
@@ -154,22 +177,23 @@ def in_pool() -> bool:
     return getattr(_INSIDE, "busy", False)
 
 
-def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
+def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
     """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
 
-    A call from inside the pool runs in line, so that nested use cannot wait for itself. Context variables reach the threads. `after` is called in this
-    thread with each input in turn, when its result is there.
+    After a failure nothing is under way any more: whoever takes back what was made finds all of it. A call from inside the pool runs in line, so that
+    nested use cannot wait for itself. Context variables reach the threads. `after` is called in this thread with each input in turn, when its result is
+    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores.
     """
     items = list(inputs)
     if len(items) < 2 or in_pool():
         return one_by_one(function, items, after=after)
-    pool = _pool(os.getpid())
-    waiting: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
+    pool = (_waiting_pool if waiting else _pool)(os.getpid())
+    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
     try:
-        return [_then(after, item, future.result()) for item, future in zip(items, waiting, strict=True)]
+        return [_then(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
     finally:
-        for future in waiting:
-            future.cancel()
+        for future in [future for future in begun if not future.cancel()]:
+            future.exception()
 
 
 def one_by_one(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
@@ -202,6 +226,19 @@ def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterat
         for future in [future for future in waiting if not future.cancel()]:
             future.exception()
         raise
+
+
+def at_once(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
+    """`[function(x) for x in inputs]`, each in a thread of its own, begun together: for what is about meeting. The first failure is raised."""
+    items = list(inputs)
+    barrier = threading.Barrier(len(items))
+
+    def run(item: A) -> B:
+        barrier.wait()
+        return function(item)
+
+    with ThreadPoolExecutor(len(items), thread_name_prefix="lakekit-together") as pool:
+        return list(pool.map(run, items))
 
 
 def _then(after: Callable[[A], object] | None, item: A, result: B) -> B:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +11,27 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import binary_row
+from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lakekit.bucket.read import Merge
     from lakekit.lsm.runs import KeyRange
     from lakekit.meta.handle import Handle
+    from lakekit.types import DataType, Field
 
 DECODED = 6
 """About how many bytes of memory a byte of a compressed data file becomes while it is merged: measured on ten mixed columns."""
+
+
+_BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4, "BIGINT": 8, "DOUBLE": 8, "TIME": 8, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
+_TEXT_BYTES = 24
+"""A text's slot and a few bytes; a decimal is less."""
+_PER_SLICE = 1000
+"""How many keys are looked at to cut one slice."""
 
 
 def decoded_bytes(task: Merge) -> int:
@@ -29,16 +39,59 @@ def decoded_bytes(task: Merge) -> int:
     return sum(file.size_bytes for file in task.files) * DECODED
 
 
-def cut(task: Merge) -> list[Merge]:
-    """The task in slices of its key, each over the files that reach into it; the task itself where it is small enough."""
-    pieces = -(-decoded_bytes(task) // max(1, task.handle.options.lakekit_merge_memory_bytes))
+def row_bytes(fields: Iterable[Field]) -> int:
+    """About how much memory a row takes, however well it is compressed: texts and lists are taken for short ones."""
+    return sum(_width(field.type) for field in fields)
+
+
+def _width(t: DataType) -> int:
+    inner = sum(_width(u) for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None)
+    return inner or _BYTES.get(t.root, _TEXT_BYTES)
+
+
+def cut(task: Merge, weight_bytes: int | None = None) -> list[Merge]:
+    """The task in slices of its key, each over the files that reach into it; the task itself where it is small enough.
+
+    `weight_bytes` says how much memory all its rows take; None: what its files' sizes tell.
+    """
+    weight = decoded_bytes(task) if weight_bytes is None else weight_bytes
+    pieces = -(-weight // max(1, task.handle.options.lakekit_merge_memory_bytes))
     if pieces <= 1:
         return [task]
     low = keys(task.handle, [file.min_key for file in task.files])
     high = keys(task.handle, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
     ranges = runs.slices(low, high, rows, -(-int(rows.sum()) // pieces))
+    if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.handle.schema.key_fields):
+        return _sampled(task, pieces)
     return [task] if len(ranges) < 2 else [part for one in ranges if (part := _within(task, one, low, high)).files]
+
+
+def _sampled(task: Merge, pieces: int) -> list[Merge]:
+    """Slices by the whole key, where its first column has too few values to cut between: every so many keys of the files tell where."""
+    fields = task.handle.schema.key_fields
+    every = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
+    names = [field.name for field in fields]
+    with refused(task.handle, task.paths):
+        scan = scan_files(task.handle, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
+        found = scan.filter(*task.bounds).gather_every(every).collect().sort(names)
+    places = np.arange(1, pieces) * found.height // pieces
+    cuts = found[np.unique(places)].unique(maintain_order=True) if found.height else found
+    bounds = [None, *(_from(cuts[at]) for at in range(cuts.height)), None]
+    return [replace(task, bounds=(*task.bounds, *_between(low, high))) for low, high in pairwise(bounds)]
+
+
+def _from(key: pl.DataFrame) -> pl.Expr:
+    """Keys that do not come before one."""
+    *others, last = key.columns
+    found = pl.col(last) >= pl.lit(key[last])
+    for name in reversed(others):
+        found = (pl.col(name) > pl.lit(key[name])) | ((pl.col(name) == pl.lit(key[name])) & found)
+    return found
+
+
+def _between(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
+    return [*([] if low is None else [low]), *([] if high is None else [~high])]
 
 
 def keys(handle: Handle, rows: Sequence[bytes]) -> pl.DataFrame:

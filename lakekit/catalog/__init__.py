@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lakekit.catalog.catalog import Catalog, connect
+from lakekit.catalog.catalog import Catalog
+from lakekit.catalog.connecting import connect
+from lakekit.catalog.global_tables import GlobalTable
 from lakekit.catalog.system_table import SystemTable
 
-__all__ = ["Catalog", "SystemTable", "connect"]
+__all__ = ["Catalog", "GlobalTable", "SystemTable", "connect"]

@@ -3,9 +3,10 @@
     cat = lk.connect("warehouse")
     cat.tables()                     a frame: database, table, kind
     cat["shop.orders"].scan()        the same as lk.open("warehouse/shop.db/orders").scan()
-    cat["shop.orders$files"].scan()  a system table
+    cat["shop.orders$files"].scan()  a system table, and cat["sys.tables"] one of the catalog's own
 
-A catalog only names tables: what they are, and everything they do, is `Table`'s.
+A catalog only names tables: what they are, and everything they do, is `Table`'s. Which names there are and where they lead to is a metastore's matter
+(`metastores`). Source: ENGINE.md 9.1; `AbstractCatalog`.
 """
 
 from __future__ import annotations
@@ -15,23 +16,32 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import polars as pl
 
-from lakekit import storage as storages, world
-from lakekit.catalog import filesystem, names
+from lakekit import registry, storage as storages, world
+from lakekit.catalog import global_tables, names
+from lakekit.catalog.metastore import missing_database, missing_table, some
+from lakekit.catalog.settings import Settings
 from lakekit.catalog.system_table import SystemTable
+from lakekit.catalog.uris import hidden
 from lakekit.draw import html, text
-from lakekit.errors import DatabaseNotFound, InvalidOption, LakekitError, TableNotFound
+from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists
+from lakekit.folder.kinds import FORMAT_TABLE
 from lakekit.meta import manifests, snapshots
-from lakekit.options.features import find, refuse
+from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.system import tables as system_tables
 from lakekit.table import Table
+from lakekit.table.creating import define
+from lakekit.table.folder_tables import define_format_table, define_object_table, of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from lakekit.catalog.metastore import Define, Metastore
     from lakekit.catalog.names import Name
-    from lakekit.storage import PathLike
+    from lakekit.change.columns_given import SchemaLike
+    from lakekit.meta.handle import Ground
+    from lakekit.model.schema import TableSchema
     from lakekit.storage.protocol import Storage
 
 _NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
@@ -40,52 +50,95 @@ _DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int
 
 @dataclass(slots=True)
 class Seen:
-    """What was last listed: what a catalog's card shows without looking again."""
+    """What was last listed: what a catalog's card shows without looking again; and the metastore, once it was asked."""
 
     databases: list[str] | None = None
+    metastore: Metastore | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """A warehouse whose tables have names. Nothing is read before something is asked, and nothing kept: each question looks again.
+    """Tables that have names. Nothing is read before something is asked, and nothing kept: each question looks again.
 
     Immutable, picklable, shared freely by threads.
     """
 
     warehouse: str
     metastore: str = "filesystem"
-    options: Mapping[str, Any] = field(default=EMPTY, repr=False)
+    uri: str | None = field(default=None, repr=False)
+    options: Mapping[str, str] = field(default=EMPTY, repr=False)
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
     _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
 
-    # ---- what there is --------------------------------------------------------------------------------------------------------------------
+    # ---- databases --------------------------------------------------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
-        """The names of all databases. Raises `DatabaseNotFound` where there is no warehouse."""
-        self._seen.databases = found = filesystem.databases(*self._place())
+        """The names of all databases. Raises `DatabaseNotFound` where there is no warehouse, `StorageFailed` where the metastore does not answer."""
+        self._seen.databases = found = self._names().databases()
         return found
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+        """A new database. A metastore keeps its comment and properties; a folder keeps none, and a warning says so.
+
+        Raises `DatabaseAlreadyExists`, `InvalidOption` for a name that is none, for the name `sys`, and for a `location` that the metastore does not choose.
+        """
+        kept = _properties(properties, comment)
+        metastore = self._names()
+        if metastore.has_database(names.database(name)):
+            if if_not_exists:
+                return
+            raise DatabaseAlreadyExists(f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is', name=name)
+        metastore.create_database(name, kept)
+
+    def alter_database(self, name: str, *, set: Mapping[str, str] | None = None, remove: Iterable[str] = ()) -> None:  # noqa: A002 - the public name
+        """Sets and removes properties of a database; "comment" is one of them. Raises `DatabaseNotFound`, `Unsupported` where databases are folders."""
+        given, gone = _properties(set), [remove] if isinstance(remove, str) else list(remove)
+        if twice := sorted({*given} & {*gone}):
+            raise InvalidOption(f"{', '.join(twice)} cannot be set and removed at once", key=twice[0], value=None)
+        metastore = self._there(names.database(name))
+        if given or gone:
+            metastore.alter_database(name, given, gone)
+
+    def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
+        """Drops a database; `cascade` drops its tables with it, as `drop_table` does. Raises `DatabaseNotFound`, `InvalidOption` where tables are in it."""
+        metastore = self._names()
+        if not metastore.has_database(names.database(name)):
+            if if_exists:
+                return
+            raise missing_database(metastore.where, name, metastore.databases())
+        inside = metastore.tables(name)
+        if inside and not cascade:
+            raise InvalidOption(f"Database {name} is not empty. It holds {some(inside)}; cascade=True drops them too", key="cascade", value=None)
+        for table in inside:
+            metastore.drop_table(names.Name(database=name, table=table))
+        metastore.drop_database(name, cascade=cascade)
+
+    # ---- what there is --------------------------------------------------------------------------------------------------------------------
 
     def tables(self, database: str | None = None, *, details: bool = False) -> pl.DataFrame:
         """A row a table, of one database or of all: `database`, `table`, `kind`.
 
         `kind` is what the table's schema says it is ("table" most often), null where its schema cannot be read. `details=True` opens each table and adds
-        `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes` of its newest snapshot, and `error`, why they are null. Raises
-        `DatabaseNotFound`.
+        `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes` of its newest snapshot, and `error`, why they are null. "sys" has the
+        catalog's own tables, which are in no other listing. Raises `DatabaseNotFound`.
         """
-        storage, root = self._place()
+        schema = {**_NAMED, **(_DETAILS if details else {})}
+        if database == names.SYSTEM:
+            return pl.DataFrame([(names.SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in global_tables.TABLES], schema=schema, orient="row")
+        metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
-        found = [(one, name) for one in wanted for name in filesystem.tables(storage, root, one)]
+        found = [(one, name) for one in wanted for name in metastore.tables(one)]
         rows = world.each(lambda pair: self._row(*pair, details=details), found)
-        return pl.DataFrame(rows, schema={**_NAMED, **(_DETAILS if details else {})}, orient="row")
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name ("db.t", also "db.t$files" and "db.t$branch_dev"); without a dot, a database."""
         if "." not in name:
-            return filesystem.has_database(*self._place(), name)
+            return name == names.SYSTEM or self._names().has_database(name)
         try:
             parsed = names.parse(name)
-            if not filesystem.has_table(*self._place(), parsed.database, parsed.table):
+            if parsed.database != names.SYSTEM and not self._names().has_table(parsed.database, parsed.table):
                 return False
             self.table(name)
         except LookupError:
@@ -103,31 +156,139 @@ class Catalog:
         """The table of that name, with dynamic options put over its own.
 
         "db.t$branch_dev" is a branch of it, "db.t$files" a system table and "db.t$branch_dev$files" a branch's: a `SystemTable`, which only
-        scans. Raises `DatabaseNotFound`, `TableNotFound`, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
+        scans, as do "sys.tables", "sys.partitions", "sys.all_table_options" and "sys.catalog_options". Raises `DatabaseNotFound`, `TableNotFound`,
+        `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
         """
         parsed = names.parse(name)
-        storage, root = self._place()
-        found = Table(
-            location=filesystem.location(root, parsed.database, parsed.table),
-            name=parsed.full,
-            branch_name=parsed.branch,
-            dynamic=Frozen({key: value for key, value in (options or {}).items() if value is not None}),
-            storage_options=self.storage_options,
-            storage=self.storage,
-        )
-        try:
-            found.handle()
-        except TableNotFound:
-            raise self._missing(parsed, storage, root) from None
+        if parsed.database == names.SYSTEM:
+            return cast("Table", global_tables.GlobalTable(catalog=self, name=global_tables.check(name.partition(".")[2])))
+        metastore = self._names()
+        found = self._table(metastore, parsed, Frozen({key: value for key, value in (options or {}).items() if value is not None}))
+        if not metastore.has_table(parsed.database, parsed.table):
+            raise self._missing(metastore, parsed)
+        found = of_kind(found)
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)
 
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """A new table "db.t" of a database that is there; otherwise as `lk.create`. Catalog options `table-default.*` fill in options that are not given.
+
+        Raises `DatabaseNotFound`, `TableAlreadyExists`, `InvalidOption` for the name of a branch or a system table, and what `lk.create` raises.
+        """
+        parsed = names.new_table(name, "createTable")
+        metastore = self._there(parsed.database)
+        made = self._table(metastore, parsed)
+        if metastore.has_table(parsed.database, parsed.table):
+            if if_not_exists:
+                made.handle()
+                return made
+            raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True', name=parsed.full)
+        if (options or {}).get("path") is not None:
+            raise InvalidOption(
+                "The current catalog does not support specifying the table path when creating a table. Leave `path` out: the catalog knows where tables lie",
+                key="path",
+                value=None,
+            )
+        given = {**self._settings().table_defaults, **{key: value for key, value in (options or {}).items() if value is not None}}
+
+        def first_schema(ground: Ground) -> TableSchema:
+            return define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=given, comment=comment)
+
+        try:
+            metastore.create_table(parsed, first_schema)
+        except TableAlreadyExists:  # somebody made it just now, or files lie there that the catalog does not know
+            if not (if_not_exists and metastore.has_table(parsed.database, parsed.table)):
+                raise
+        made.handle()
+        return made
+
+    def create_format_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        format: str,  # noqa: A002 - the public name
+        location: str | None = None,
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """A new table "db.f" whose rows are the files of a folder, of `format` "csv", "json", "text", "parquet" or "orc": its own, or `location`.
+
+        What lies at `location` already is its rows; it is neither made nor, when the table is dropped, deleted. Java's catalogs of folders have no such tables,
+        and do not list it. Raises `DatabaseNotFound`, `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, and `Unsupported` for another format, for types
+        that its files do not hold, and for other metastores.
+        """
+
+        def first_schema(ground: Ground) -> TableSchema:
+            return define_format_table(ground, schema, format_name=format, location=location, partition_keys=partition_keys, options=options)
+
+        if not self._settings().of("format-table.enabled"):
+            msg = f"{name}: this catalog was connected with format-table.enabled=false, and makes no format tables. Connect without it"
+            raise InvalidOption(msg, key="format-table.enabled", value="false")
+        return self._create_folder_table(name, FORMAT_TABLE, first_schema)
+
+    def create_object_table(self, name: str, *, location: str, comment: str | None = None) -> Table:
+        """A new table "db.o" of what lies at a location: `t.refresh()` lists it, `t.open(path)` reads one of its files.
+
+        Java's catalogs of folders have no such tables since 1.3, and do not list it. Raises as `create_format_table`.
+        """
+        return self._create_folder_table(name, OBJECTS, lambda ground: define_object_table(ground, location=location, comment=comment))
+
+    def _create_folder_table(self, name: str, kind: str, define: Define) -> Table:
+        parsed = names.new_table(name, "createTable")
+        metastore = self._there(parsed.database)
+        if self.metastore != "filesystem":
+            raise refuse(kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)")
+        if metastore.has_table(parsed.database, parsed.table):
+            raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full)
+        metastore.create_table(parsed, define)
+        return of_kind(self._table(metastore, parsed))
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Drops a table and deletes its files, but for data files at external paths (a warning names those).
+
+        Raises `TableNotFound`, `DatabaseNotFound`, `InvalidOption` for the name of a branch or a system table.
+        """
+        parsed = names.data_table(name, "dropTable")
+        metastore = self._names()
+        if metastore.has_table(parsed.database, parsed.table):
+            metastore.drop_table(parsed)
+        elif not if_exists:
+            raise self._missing(metastore, parsed)
+
+    def rename_table(self, name: str, to: str, *, if_exists: bool = False) -> None:
+        """Gives a table another name, in this or another database; its folder moves with it. Jobs that have the table open lose it.
+
+        Raises `TableNotFound`, `TableAlreadyExists`, `DatabaseNotFound`, `InvalidOption` for a name that is none, `Unsupported` where folders cannot move.
+        """
+        old, new = names.data_table(name, "renameTable"), names.new_table(to, "renameTable")
+        metastore = self._names()
+        if not metastore.has_table(old.database, old.table):
+            if if_exists:
+                return
+            raise self._missing(metastore, old)
+        self._there(new.database)
+        if metastore.has_table(new.database, new.table):
+            raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
+        metastore.rename_table(old, new)
+
     # ---- beginning and end ----------------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Lets go of what the catalog holds; a folder holds nothing, so that it may be used again."""
+        """Lets go of what the catalog holds, which is nothing between two questions, so that it may be used again."""
+        self._seen.metastore = None
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +301,8 @@ class Catalog:
     def _facts(self) -> list[tuple[str, Any]]:
         seen = self._seen.databases
         told = [] if seen is None else [("databases", ", ".join(seen) or "none")]
-        return [("warehouse", self.warehouse), ("metastore", self.metastore), *told]
+        uri = [] if self.uri is None else [("uri", hidden(self.uri))]
+        return [("warehouse", self.warehouse or "as the metastore says"), ("metastore", self.metastore), *uri, *told]
 
     def __repr__(self) -> str:
         return text.card("Catalog", self._facts())
@@ -150,15 +312,38 @@ class Catalog:
 
     # ---- parts ----------------------------------------------------------------------------------------------------------------------------
 
-    def _place(self) -> tuple[Storage, str]:
+    def _settings(self) -> Settings:
         world.refuse_fork()
-        if self.storage is not None:
-            return self.storage, self.warehouse
-        return storages.open(self.warehouse, self.storage_options)
+        storage, root = (self.storage, self.warehouse) if self.storage is not None else storages.open(self.warehouse or "/", self.storage_options)
+        return Settings(warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options)
+
+    def _names(self) -> Metastore:
+        world.refuse_fork()
+        if self._seen.metastore is None:
+            self._seen.metastore = cast("Metastore", registry.load("catalog/metastores", self.metastore).open(self._settings()))
+        return self._seen.metastore
+
+    def _there(self, database: str) -> Metastore:
+        """The metastore, where it has such a database. Raises `DatabaseNotFound`."""
+        metastore = self._names()
+        if not metastore.has_database(database):
+            raise missing_database(metastore.where, database, metastore.databases())
+        return metastore
+
+    def _table(self, metastore: Metastore, name: Name, dynamic: Frozen[str, Any] = EMPTY) -> Table:
+        ground = metastore.ground(name)
+        return Table(
+            location=ground.layout.root,
+            name=name.full,
+            branch_name=name.branch,
+            dynamic=dynamic,
+            storage_options=self.storage_options,
+            storage=self.storage,
+            keeper=ground.keeper,
+        )
 
     def _row(self, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
-        _, root = self._place()
-        table = Table(location=filesystem.location(root, database, name), name=f"{database}.{name}", storage_options=self.storage_options, storage=self.storage)
+        table = self._table(self._names(), names.Name(database=database, table=name))
         try:
             handle = table.handle()
             kind = handle.all_options.get("type", "table")
@@ -167,6 +352,9 @@ class Catalog:
         if not details:
             return database, name, kind
         try:
+            if kind == FORMAT_TABLE:
+                there = of_kind(table).partitions()
+                return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
             snapshot = snapshots.latest(handle)
             if snapshot is None:
                 return database, name, kind, None, 0, 0, 0, None
@@ -176,13 +364,13 @@ class Catalog:
         size_bytes = int(live.numbers("file_size").sum())
         return database, name, kind, snapshot.id, snapshot.total_record_count, len(live), size_bytes, None
 
-    def _missing(self, name: Name, storage: Storage, root: str) -> TableNotFound | DatabaseNotFound:
-        if not filesystem.has_database(storage, root, name.database):
-            return filesystem.missing_database(root, name.database, filesystem.databases(storage, root))
-        return filesystem.missing_table(name.database, name.table, filesystem.tables(storage, root, name.database))
+    def _missing(self, metastore: Metastore, name: Name) -> LakekitError:
+        if not metastore.has_database(name.database):
+            return missing_database(metastore.where, name.database, metastore.databases())
+        return missing_table(name.database, name.table, metastore.tables(name.database))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("warehouse", "metastore", "options", "storage_options", "storage")}
+        return {name: getattr(self, name) for name in ("warehouse", "metastore", "uri", "options", "storage_options", "storage")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -190,29 +378,10 @@ class Catalog:
         object.__setattr__(self, "_seen", Seen())
 
 
-def connect(
-    warehouse: str | PathLike | None = None,
-    *,
-    metastore: str = "filesystem",
-    uri: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Catalog:
-    """A catalog: the tables of a warehouse by name. Reads nothing.
-
-    `metastore` "filesystem" keeps everything in folders, and needs a `warehouse`; the others are refused by name. `options` are catalog options,
-    `storage_options` are for the storage and appear in no repr. Raises `Unsupported`, `InvalidOption`.
-    """
-    kind = metastore.strip().lower()
-    if kind != "filesystem":
-        if find(f"catalog.{kind}") is None:
-            msg = f"no metastore is called {metastore[:200]!a}; lakekit knows filesystem"
-            raise InvalidOption(msg, key="metastore", value=metastore)
-        raise refuse(f"catalog.{kind}", "this catalog", instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")')
-    if uri is not None:
-        raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=uri)
-    if warehouse is None:
-        raise InvalidOption("metastore filesystem needs a warehouse: the folder that holds the databases", key="warehouse", value=None)
-    _, root = storages.open(warehouse, storage_options)
-    kept = None if storage_options is None else Frozen(storage_options)
-    return Catalog(warehouse=root, options=Frozen(options or {}), storage_options=kept)
+def _properties(given: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:
+    """Properties of a database, checked; its comment is the property of that name."""
+    found = {**(given or {}), **({} if comment is None else {"comment": comment})}
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str) or not key:
+            raise InvalidOption(f"properties of a database are texts: {key!r} is {value!r}", key=str(key), value=None)
+    return found

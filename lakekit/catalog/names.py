@@ -4,17 +4,20 @@
     shop.orders$branch_dev             its branch dev
     shop.orders$files                  its system table files
     shop.orders$branch_dev$snapshots   the system table of its branch
+    sys.tables                         a table of the catalog itself
 
-Source: FORMAT.md 1.2, `Identifier`.
+Source: FORMAT.md 1.2, ENGINE.md 9.1, `Identifier`, `CatalogUtils`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakekit.errors import TableNotFound
+from lakekit.errors import InvalidOption, TableNotFound
 from lakekit.model.layout import is_plain
 
+SYSTEM = "sys"
+"""The database of the catalog's own tables."""
 _BRANCH = "branch_"
 
 
@@ -45,3 +48,46 @@ def parse(text: str) -> Name:
     if len(more) > 1 or branch == "":
         raise TableNotFound(f'{text[:200]!a} is no name of a table: a branch comes before a system table, as in "db.t$branch_dev$files"', name=text)
     return Name(database=database, table=table, branch=branch, system=more[0] if more else None)
+
+
+def data_table(text: str, verb: str) -> Name:
+    """The parts of the name of a table with rows of its own, for what `verb` does to it. Raises `InvalidOption` for branches and system tables."""
+    found = parse(text)
+    if found.system is not None or found.database == SYSTEM:
+        raise InvalidOption(f"Cannot '{verb}' for system table '{text[:200]}', please use data table: the others come with it", key="name", value=text)
+    if found.branch is not None:
+        raise InvalidOption(
+            f"Cannot '{verb}' for branch table '{text[:200]}', please modify the table with the default branch: {found.full!r}",
+            key="name",
+            value=text,
+        )
+    return found
+
+
+def new_table(text: str, verb: str) -> Name:
+    """The parts of a name that a table is to get. Raises `InvalidOption` for one that could not be asked for again."""
+    try:
+        found = data_table(text, verb)
+    except TableNotFound as wrong:
+        raise InvalidOption(wrong.message, key="name", value=text) from None
+    return _lasting(found, text)
+
+
+def _lasting(found: Name, text: str) -> Name:
+    for part in (found.database, found.table):
+        if part != part.strip():
+            raise InvalidOption(f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out", key="name", value=text)
+    return found
+
+
+def database(text: str) -> str:
+    """The name of a database that is to be made or changed. Raises `InvalidOption` for one that no table's name could begin with."""
+    if text == SYSTEM:
+        raise InvalidOption("Can't do operation on system database. sys holds the catalog's own tables; choose another name", key="name", value=text)
+    if not is_plain(text) or "." in text or "$" in text or text != text.strip():
+        raise InvalidOption(
+            f"{text[:200]!a} is no name of a database: dots, dollars, slashes, control characters and blanks at its ends are not for names",
+            key="name",
+            value=text,
+        )
+    return text

@@ -19,6 +19,7 @@ import hashlib
 import lzma
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from lakekit.codec import avro_schema
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.codec.avro_schema import Node
     from lakekit.codec.marks import Marks
@@ -385,6 +386,11 @@ def codec_named(compression: str) -> str:
     return name
 
 
+@lru_cache(maxsize=32)
+def _zstd(level: int) -> pa.Codec:
+    return pa.Codec("zstd", compression_level=level)
+
+
 def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
     """A block's bytes compressed by an Avro codec; `level` is zstandard's."""
     match codec:
@@ -397,7 +403,7 @@ def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
             found: bytes = pa.Codec("snappy").compress(data, asbytes=True)
             return found + zlib.crc32(data).to_bytes(4, "big")
         case "zstandard":
-            packed: bytes = pa.Codec("zstd", compression_level=level).compress(data, asbytes=True)
+            packed: bytes = _zstd(level).compress(data, asbytes=True)
             return packed
         case "bzip2":
             return bz2.compress(data)
@@ -410,21 +416,33 @@ def write(
     schema: bytes, values: Iterable[bytes], *, codec: str = "zstandard", level: int = ZSTD_LEVEL, sync: bytes | None = None, interval: int = SYNC_INTERVAL_BYTES
 ) -> bytes:
     """A container of encoded values. The sync marker, unless given, is drawn from the content, so that equal content makes equal bytes."""
+    return _framed(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
+
+
+def join(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
+    """One container of the values of several, which have one schema text, one after the other; they are not decoded."""
+    values = ((block.count, block.data) for container in containers for block in container.blocks)
+    return _framed(containers[0].metadata["avro.schema"], _bodies(values, SYNC_INTERVAL_BYTES), codec, level, None)
+
+
+def _bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:
+    """Runs of encoded values, each with their number, as the bodies of blocks."""
     bodies: list[tuple[int, bytes]] = []
     body, count = bytearray(), 0
-    for value in values:
+    for number, value in values:
         body += value
-        count += 1
+        count += number
         if len(body) >= interval:
             bodies.append((count, bytes(body)))
             body, count = bytearray(), 0
     if count:
         bodies.append((count, bytes(body)))
-    if sync is None:
-        digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)
-        for _, part in bodies:
-            digest.update(part)
-        sync = digest.digest()
+    return bodies
+
+
+@lru_cache(maxsize=32)
+def _header_bytes(schema: bytes, codec: str) -> bytes:
+    """A header up to its sync marker."""
     out = bytearray(MAGIC)
     metadata = {b"avro.schema": schema, b"avro.codec": codec.encode()}
     put_long(out, len(metadata))
@@ -432,7 +450,18 @@ def write(
         for part in (key, text):
             put_long(out, len(part))
             out += part
-    out += b"\0" + sync
+    return bytes(out + b"\0")
+
+
+def _framed(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None) -> bytes:
+    """The file: its header, and each body compressed."""
+    if sync is None:
+        digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)
+        for _, part in bodies:
+            digest.update(part)
+        sync = digest.digest()
+    out = bytearray(_header_bytes(schema, codec))
+    out += sync
     for number, part in bodies:
         packed = deflated(part, codec, level)
         put_long(out, number)

@@ -190,7 +190,7 @@ def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
     match t.root:
         case "BOOLEAN":
             return column.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint32)
-        case "TINYINT" | "SMALLINT" | "INT" | "DATE":
+        case "TINYINT" | "SMALLINT" | "INT" | "DATE" | "TIME":  # by the class of Java's value, which is an Integer for TIME too: bucket_hive_t
             size = {"TINYINT": 1, "SMALLINT": 2}.get(t.root, 4)
             return fixed_values(column, f"<i{size}").astype(np.int32).view(np.uint32)
         case "BIGINT":

@@ -48,7 +48,7 @@ def load(handle: Handle, vectors: Mapping[str, IndexEntry]) -> dict[str, Positio
         if found is None:
             raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
         by_index.setdefault(path, (entry, []))[1].append(found)
-    parts = each(lambda item: _of_index(handle, item[0], *item[1]), by_index.items())
+    parts = each(lambda item: _of_index(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
     return {name: positions for part in parts for name, positions in part.items()}
 
 

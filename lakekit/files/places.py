@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
+from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.model import partition as partitions
+from lakekit.predicate import literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.model.entries import Entries
@@ -29,9 +33,41 @@ def partition_path(handle: Handle, partition: bytes) -> str:
     return _path(partition, names, types, handle.options.partition_default_name, handle.options.partition_legacy_name)
 
 
+def partition_spec(handle: Handle, spec: Mapping[str, Any]) -> dict[int, Any]:
+    """Some partition columns' values, given as values or as partition texts, by the places of their columns; in the form rows are decoded to.
+
+    Raises `ColumnNotFound`, and `SchemaMismatch` for what is no value of the column.
+    """
+    fields = handle.schema.partition_fields
+    places = {field.name: at for at, field in enumerate(fields)}
+    found: dict[int, Any] = {}
+    for name, value in spec.items():
+        if name not in places:
+            known = ", ".join(places) or "none: the table is not partitioned"
+            raise ColumnNotFound(f"{handle.name} has no partition column {name!r}; partition columns are {known}", name=name)
+        t = fields[places[name]].type
+        if isinstance(value, str):
+            found[places[name]] = partitions.parse([value], [t], default_name=handle.options.partition_default_name)[0]
+            continue
+        internal = None if value is None else literal(value, t)
+        if value is not None and internal is None:
+            raise SchemaMismatch(f"{value!r} is no value of partition column {name} of {handle.name}, which is {t}; give one, or its text", column=name)
+        found[places[name]] = internal
+    return found
+
+
 def data_file_path(handle: Handle, partition: bytes, bucket: int, file: DataFile) -> str:
     """The whole path of a data file."""
     return handle.layout.data_file(partition_path(handle, partition), bucket, file.name, file.external_path)
+
+
+def every_path(handle: Handle, partition: bytes, bucket: int, files: Iterable[DataFile]) -> list[str]:
+    """The whole paths of some data files of a bucket, and of what lies beside them."""
+    found = []
+    for file in files:
+        path = data_file_path(handle, partition, bucket, file)
+        found += [path, *(handle.layout.extra_file(path, name) for name in file.extra_files)]
+    return found
 
 
 @lru_cache(maxsize=4096)

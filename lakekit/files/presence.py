@@ -1,5 +1,6 @@
 """Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
 
+Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `whole` compares sizes.
 A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
 """
 
@@ -27,14 +28,18 @@ AT_ONCE = 64
 def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], snapshot_id: int | None = None) -> list[int]:
     """Which files are there, whole, and end as their format does: all of them, or an error that names the first that is not.
 
-    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones.
+    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files over a network are looked at.
     Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
     """
     skips_lost, skips_corrupt = handle.options.scan_ignore_lost_files, handle.options.scan_ignore_corrupt_files
+    remote = handle.storage.is_remote
+    if remote and not (skips_lost or skips_corrupt):
+        return list(range(len(files)))
+    step = 1 if remote else AT_ONCE
 
     def look(first: int) -> list[int]:
         found = []
-        for at in range(first, min(first + AT_ONCE, len(files))):
+        for at in range(first, min(first + step, len(files))):
             try:
                 _look(handle, files[at], paths[at], snapshot_id)
             except FileMissing:
@@ -47,7 +52,23 @@ def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], sna
                 found.append(at)
         return found
 
-    return [at for part in each(look, range(0, len(files), AT_ONCE)) for at in part]
+    return [at for part in each(look, range(0, len(files), step), waiting=remote) for at in part]
+
+
+def whole(handle: Handle, path: str, size_bytes: int) -> bytes:
+    """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
+    try:
+        data = handle.storage.read(path)
+    except FileMissing as missing:
+        raise lost(handle, path, None, None) from missing
+    if len(data) != size_bytes:
+        raise other_size(path, len(data), size_bytes)
+    return data
+
+
+def other_size(path: str, found: int, said: int) -> Corrupt:
+    """The error of a file that is not as long as its manifest says."""
+    return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
 def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:
@@ -57,8 +78,7 @@ def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) ->
     except FileMissing as missing:
         raise lost(handle, path, file, snapshot_id) from missing
     if len(tail) != min(_TAIL_BYTES, max(size, 0)):
-        found = handle.storage.size(path)
-        raise Corrupt(f"{path} is {found} bytes, the manifest says {size}. Nothing was read", path=path, field="_FILE_SIZE")
+        raise other_size(path, handle.storage.size(path), size)
     if file.format_name != "parquet":
         return
     if tail[-4:] == b"PARE":

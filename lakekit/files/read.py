@@ -7,7 +7,8 @@ table has today (`evolve`); the scans follow each other in the order of the file
 and one set of positions is dropped. Filters and projections on the frame reach the scans.
 
 Before anything runs, every file is looked at once: it is there, has the size its manifest says, and ends as its format does. So that most damage is named
-by path before the first row; what breaks deeper inside a Parquet file is raised by Polars while it reads (`refused` translates that for callers who collect).
+by path before the first row. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
+reads (`refused` translates that for callers who collect).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
+from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.files import positions
 from lakekit.files.evolve import Evolution, evolution
-from lakekit.files.presence import AT_ONCE, lost, present
+from lakekit.files.presence import AT_ONCE, lost, other_size, present, whole
 from lakekit.format import avro, blocks, orc, parquet, parquet_footer
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas
+from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 from lakekit.world import each
 
@@ -50,6 +52,7 @@ _ROW, _PATH = "__lakekit_row", "__lakekit_path"
 _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
+_TAIL_BYTES = 1 << 16
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that a column's name and type hardly ever need."""
 
@@ -173,7 +176,7 @@ def _needs_arrow(job: Job, file: DataFile, path: str) -> bool:
     written = handle.all_options if handle.schema.id == file.schema_id else schemas.read(handle, file.schema_id).options
     if not any("2" in options.get(_WRITER_VERSION, "") for options in (written, handle.all_options)):
         return False
-    return bool(parquet.undecodable(_whole_or_path(handle)(path), path))
+    return bool(parquet.undecodable(_footer_or_path(handle, file, path), path))
 
 
 def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
@@ -224,15 +227,20 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     if group.native:
         sources = [handle.storage.polars(path) or path for path in group.paths]
         named = _PATH if FILE in job.system else None
-        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named)
+        opening = handle.storage.polars_options()
+        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
-    read = handle.storage.read
+    sizes = dict(zip(group.paths, (file.size_bytes for file in group.files), strict=True))
+
+    def read(path: str) -> bytes:
+        return whole(handle, path, sizes[path])
+
     match group.format_name:
         case "parquet":
             frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
         case "orc":
             zone = handle.options.lakekit_java_time_zone
-            frame = orc.scan(group.paths, fields, read=_whole_or_path(handle), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
+            frame = orc.scan(group.paths, fields, read=_whole_or_path(handle, read), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
         case "avro":
             frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
         case other:
@@ -244,13 +252,13 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
-def _whole_or_path(handle: Handle) -> Callable[[str], str | bytes]:
+def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
     """How Arrow gets at a file: it opens local ones itself."""
     storage = handle.storage
 
     def read(path: str) -> str | bytes:
-        native = storage.polars(path)
-        return native if native is not None and "://" not in native else storage.read(path)
+        native = None if storage.is_remote else storage.polars(path)
+        return (whole or storage.read)(path) if native is None else native
 
     return read
 
@@ -260,19 +268,36 @@ def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
     variants = [field for field in group.evolution.held if _has_variant(field)]
     if not counts and not variants:
         return
-    opened = _whole_or_path(job.handle)
+    remote = job.handle.storage.is_remote
+    step = 1 if remote else AT_ONCE
 
     def look(first: int) -> None:
-        for file, path in zip(group.files[first : first + AT_ONCE], group.paths[first : first + AT_ONCE], strict=True):
+        for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
             if variants:
-                parquet.check(opened(path), variants, path)
+                parquet.check(_footer_or_path(job.handle, file, path), variants, path)
             if counts:
                 blocks.check_count(path, _row_count(job.handle, file, path), file.row_count)
 
-    each(look, range(0, len(group.files), AT_ONCE))
+    each(look, range(0, len(group.files), step), waiting=remote)
+
+
+def _footer_or_path(handle: Handle, file: DataFile, path: str) -> str | bytes:
+    """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
+    storage = handle.storage
+    if not storage.is_remote:
+        return storage.polars(path) or storage.read(path)
+    first = max(0, file.size_bytes - _TAIL_BYTES)
+    tail = storage.read(path, first)
+    if first + len(tail) != file.size_bytes:
+        raise other_size(path, first + len(tail), file.size_bytes)
+    missing = int.from_bytes(tail[-8:-4], "little") + 8 - len(tail)
+    return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
 
 
 def _row_count(handle: Handle, file: DataFile, path: str) -> int:
+    if handle.storage.is_remote:
+        tail = _footer_or_path(handle, file, path)
+        return parquet.check(tail, (), path)
     read, end = handle.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")
     beginning = min(length, _SCHEMA_BYTES * (2 + len(handle.schema.fields)))
@@ -344,6 +369,8 @@ def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
         raise
     except blocks.FOREIGN as wrong:
         blocks.pass_interrupt(wrong)
+        if handle.storage.is_remote and isinstance(wrong, OSError):
+            raise _unreachable(handle, paths, wrong) from None
         for path in paths:
             if not handle.storage.exists(path):
                 raise lost(handle, path, None, None) from wrong
@@ -354,11 +381,24 @@ def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
         raise
 
 
+def _unreachable(handle: Handle, paths: Sequence[str], wrong: OSError) -> LakekitError:
+    """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
+    try:
+        each(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
+    except FileMissing as missing:
+        return lost(handle, str(missing.path), None, None)
+    except StorageFailed as failed:
+        return failed
+    return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
+
+
 def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
     """Raises if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
     try:
-        pl.scan_parquet(handle.storage.polars(path) or handle.storage.read(path), glob=False).collect(engine="streaming")
+        source = handle.storage.polars(path)
+        opening = {} if source is None else handle.storage.polars_options()
+        pl.scan_parquet(source or handle.storage.read(path), glob=False, **opening).collect(engine="streaming")
     except blocks.FOREIGN as again:
         raise blocks.damaged(path, again, "parquet") from wrong

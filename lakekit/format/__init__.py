@@ -1,1 +1,10 @@
-"""Data files as Polars LazyFrames of their physical columns: `parquet`, `orc`, `avro`; `dtypes` between type systems, `casts` between types."""
+"""Data files as Polars frames of their physical columns: `parquet`, `orc`, `avro`; `dtypes` between type systems, `casts` between types.
+
+A format is a module here, named as `file.format` names it. It is found by that name, so that another distribution may add one.
+"""
+
+NOT_PARTS = frozenset({
+    "arrange", "avro_cells", "avro_write", "blocks", "casts", "casts_from_text", "decimals", "dtypes", "java_text", "orc_tail", "orc_write", "parquet_footer",
+    "parquet_marks", "parquet_pass", "parquet_schema", "parquet_write", "texts", "thrift", "told", "writing",
+})  # fmt: skip
+"""Modules of the folder that are no formats."""

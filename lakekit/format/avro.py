@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lakekit.codec import avro as container, avro_schema
 from lakekit.errors import Corrupt
-from lakekit.format import blocks
+from lakekit.format import avro_write, blocks, decimals
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.types import DataType
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_schema import Node
     from lakekit.types import Field
 
+open_writer, check_types = avro_write.open_writer, avro_write.check_types
 BATCH_BYTES = 8 << 20
 _SYNC = bytes(16)
 _ROOT = "row"
@@ -201,7 +202,10 @@ def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_
 
 
 def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Big-endian two's complement of any length to DECIMAL(precision, scale). A value of more than 16 bytes, or of more digits, is damage."""
+    """Big-endian two's complement of any length to DECIMAL(precision, scale).
+
+    A value of more digits, as sums may have, is null, as for the reference; one of more than 16 bytes is damage.
+    """
     array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -218,4 +222,4 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
         little[:, i] = np.where(at >= begin, data[np.clip(at, 0, len(data) - 1)], fill)
     valid = array.is_valid()
     made = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
-    return pl.Series(column.name, made).cast(pl.Decimal(precision, scale))
+    return decimals.of_unscaled(pl.Series(column.name, made).to_physical(), precision=precision, scale=scale)

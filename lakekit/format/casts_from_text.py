@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-_NUMBER = r"^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,10}))?$"
+_NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,10}))?$"
 _BLANK = "".join(map(chr, range(33)))
 """What Java's trim takes away."""
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -44,10 +44,27 @@ def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zo
         case "DATE":
             return lambda text: _all_read(text, _dates(text), want, column)
         case "FLOAT" | "DOUBLE":
-            return lambda text: _all_read(text, _floats(text, want=want), want, column)
+            return lambda text: _all_read(text, floats(text, want=want), want, column)
         case root if root in INTEGERS:
             return lambda text: _all_read(text, _integers(text, want=want), want, column)
     return None
+
+
+def tolerant(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
+    """As `parser`, of DATE, TIME, TIMESTAMP and DECIMAL; text that says nothing of the kind becomes null."""
+    match want.root:
+        case "DECIMAL":
+            return partial(to_decimals, want=want, name=column, strict=False)
+        case "TIME":
+            return partial(_times, name=column, strict=False)
+        case "DATE":
+            return _dates
+    return partial(_timestamps, want=want, name=column, unit=timestamp_unit, zone=zone, strict=False)
+
+
+def is_decimal(text: pl.Series) -> pl.Series:
+    """Which texts say a number, whether or not it fits."""
+    return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
 
 
 def _all_read(text: pl.Series, made: pl.Series, want: DataType, column: str) -> pl.Series:
@@ -81,15 +98,16 @@ def _integers(text: pl.Series, *, want: DataType) -> pl.Series:
     return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(want)))
 
 
-def _floats(text: pl.Series, *, want: DataType) -> pl.Series:
+def floats(text: pl.Series, *, want: DataType) -> pl.Series:
+    """Numbers as Java's parseFloat takes them, blanks around them and all; null for what is none."""
     trimmed = pl.col("text").str.strip_chars(_BLANK)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
     named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
     return _select(text, pl.coalesce(number, named).cast(polars_type(want), strict=False))
 
 
-def to_decimals(text: pl.Series, *, want: DataType, name: str) -> pl.Series:
-    """BigDecimal's own form, rounded half up to the scale; null where it does not fit."""
+def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = True) -> pl.Series:
+    """BigDecimal's own form, rounded half up to the scale; null where it does not fit, and, unless `strict`, where it says no number."""
     precision, scale = want.precision or 10, want.scale or 0
     parts = text.str.extract_groups(_NUMBER).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
@@ -97,7 +115,9 @@ def to_decimals(text: pl.Series, *, want: DataType, name: str) -> pl.Series:
     frame = parts.select("sign", digits=digits, point=pl.col("whole").str.len_bytes().cast(pl.Int64) + pl.col("exponent").cast(pl.Int64).fill_null(0))
     bad = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
     if bad.any():
-        raise unreadable(text.filter(bad)[0], want, name)
+        if strict:
+            raise unreadable(text.filter(bad)[0], want, name)
+        frame = frame.with_columns(pl.when(pl.Series(~bad)).then(pl.col("digits")).alias("digits"))
     kept = (pl.col("point") + scale).clip(-1, 1000)
     head = pl.when(kept >= 0).then(pl.col("digits").str.slice(0, kept.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
     missing = (kept - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
@@ -133,7 +153,7 @@ def _dates(text: pl.Series) -> pl.Series:
     return _select(text, pl.when(number.is_not_null()).then(_whole(number).cast(pl.Date)).otherwise(date))
 
 
-def _times(text: pl.Series, *, name: str) -> pl.Series:
+def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     """A whole number is milliseconds of the day; else hour, hour:minute or hour:minute:second, and digits behind a point."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
@@ -141,10 +161,10 @@ def _times(text: pl.Series, *, name: str) -> pl.Series:
     millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
     clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
     made = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
-    return texts.from_time_millis(_all_read(text, made, DataType(root="TIME"), name), name)
+    return texts.from_time_millis(_all_read(text, made, DataType(root="TIME"), name) if strict else made, name)
 
 
-def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str) -> pl.Series:
+def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
     """yyyy-M-d, or with H:m:s and up to nine digits. TIMESTAMP also takes whole numbers: seconds, milli-, micro- or nanoseconds, by its precision."""
     digits = 6 if want.precision is None else want.precision
     dtype = pl.Datetime(unit_of(want, unit))
@@ -163,7 +183,8 @@ def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None,
     fraction = pl.col("text").str.extract(pattern, 7).fill_null("").str.slice(0, min(digits, kept)).str.pad_end(kept, "0").cast(pl.Int64)
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
-    _all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
+    if strict:
+        _all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
     texts.check_seconds(read["seconds"], dtype, name)
     made = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
     return texts.instant(made, zone) if want.root == "TIMESTAMP_LTZ" else made

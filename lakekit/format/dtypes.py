@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from lakekit.errors import SchemaMismatch
 from lakekit.options.features import refuse
-from lakekit.types import DataType, part, timestamp_unit
+from lakekit.types import MAX_LENGTH, DataType, Field, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from lakekit.types import Field
 
 Unit = Literal["ms", "us", "ns"]
 VARIANT = pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()})
@@ -90,3 +89,55 @@ def has_nanoseconds(t: DataType) -> bool:
         return timestamp_unit(t.precision) == "ns"
     inner = [u for u in (t.element, t.key, t.value) if u is not None]
     return any(has_nanoseconds(u) for u in (*inner, *(f.type for f in t.fields)))
+
+
+# ---- from Polars ---------------------------------------------------------------------------------------------------------------------------
+
+_FROM_SIMPLE: dict[type[pl.DataType], str] = {
+    pl.Boolean: "BOOLEAN",
+    pl.Int8: "TINYINT",
+    pl.Int16: "SMALLINT",
+    pl.Int32: "INT",
+    pl.Int64: "BIGINT",
+    pl.UInt8: "SMALLINT",
+    pl.UInt16: "INT",
+    pl.UInt32: "BIGINT",
+    pl.Float32: "FLOAT",
+    pl.Float64: "DOUBLE",
+    pl.Date: "DATE",
+}
+_UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+
+
+def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "") -> DataType:
+    """The Paimon type that holds the values of a Polars type; times of day to milliseconds, which is all that Paimon keeps of them.
+
+    A List of Structs is an ARRAY of ROW. Raises `SchemaMismatch` for a type that none holds.
+    """
+    base = dtype if isinstance(dtype, type) else type(dtype)
+    given = dtype() if isinstance(dtype, type) else dtype
+    if base in _FROM_SIMPLE:
+        return DataType(root=_FROM_SIMPLE[base])
+    match given:
+        case pl.String() | pl.Categorical() | pl.Enum():
+            return DataType(root="VARCHAR", length=MAX_LENGTH)
+        case pl.Binary():
+            return DataType(root="VARBINARY", length=MAX_LENGTH)
+        case pl.UInt64():
+            return DataType(root="DECIMAL", precision=20, scale=0)
+        case pl.Int128() | pl.UInt128():
+            return DataType(root="DECIMAL", precision=38, scale=0)
+        case pl.Decimal():
+            return DataType(root="DECIMAL", precision=given.precision or 38, scale=given.scale or 0)
+        case pl.Time():
+            return DataType(root="TIME", precision=3)
+        case pl.Datetime():
+            return DataType(root="TIMESTAMP" if given.time_zone is None else "TIMESTAMP_LTZ", precision=_UNIT_DIGITS[given.time_unit])
+        case pl.List() | pl.Array():
+            return DataType(root="ARRAY", element=paimon_type(given.inner, column))
+        case pl.Map():
+            return DataType(root="MAP", key=paimon_type(given.key, column), value=paimon_type(given.value, column))
+        case pl.Struct():
+            return DataType(root="ROW", fields=tuple(Field(one.name, paimon_type(one.dtype, column)) for one in given.fields))
+    of = f"column {column} of" if column else "a column of"
+    raise SchemaMismatch(f"no Paimon type holds {of} Polars type {given}; cast it, or name a Paimon type for it", column=column or None)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakekit.errors import Corrupt
-from lakekit.format import blocks, orc_tail
+from lakekit.format import blocks, orc_tail, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
 from lakekit.types import TIMESTAMPS, DataType, part
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lakekit.types import Field
 
+open_writer, check_types = orc_write.open_writer, orc_write.check_types
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _EPOCH_2015 = 1_420_070_400
 _LAST_SECOND = 9_223_372_036

@@ -16,21 +16,23 @@ from __future__ import annotations
 
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
-from lakekit.format import blocks
+from lakekit.format import blocks, parquet_write
 from lakekit.format.dtypes import has_nanoseconds, polars_schema, polars_type
+from lakekit.options.frozen import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.types import DataType, Field
 
+open_writer, check_types = parquet_write.open_writer, parquet_write.check_types
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
 _BEYOND_FIXED = frozenset({"DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"})
@@ -51,11 +53,13 @@ def scan(
     timestamp_unit: str | None = None,
     row_index: tuple[str, int] | None = None,
     file_column: str | None = None,
+    opening: Mapping[str, Any] = EMPTY,
 ) -> pl.LazyFrame:
     """The columns `fields` (their names and types as the files were written) of all `sources`, in order.
 
     `sources` are paths that Polars opens, or whole files; `paths` are their names for errors. `row_index` adds a first column that counts rows over all
-    files from a start. `file_column` adds the source's path, last. Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    files from a start. `file_column` adds the source's path, last. `opening` is what Polars must be told to open them (`Storage.polars_options`).
+    Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
     """
     name, start = row_index if row_index is not None else (None, 0)
     frame = pl.scan_parquet(
@@ -69,11 +73,12 @@ def scan(
         row_index_name=name,
         row_index_offset=start,
         include_file_paths=file_column,
+        **opening,
     )
     if timestamp_unit == "us":
         return frame
     checked = [f for f in fields if has_nanoseconds(f.type)]
-    return frame.with_columns(_checked(f, sources, paths) for f in checked) if checked else frame
+    return frame.with_columns(_checked(f, sources, paths, opening) for f in checked) if checked else frame
 
 
 def scan_bytes(
@@ -107,15 +112,15 @@ def scan_bytes(
     return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
 
 
-def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str]) -> pl.Expr:
-    check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths)
+def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
+    check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths, opening=opening)
     return pl.col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
 
 
-def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str]) -> pl.Series:
+def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Series:
     if _reaches(column, _LAST_NS):
         for source, path in zip(sources, paths, strict=True):
-            found = scan([source], [field], paths=[path], timestamp_unit="us").collect()[field.name]
+            found = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
             # the last microsecond that nanoseconds reach, and the first
             if _reaches(found, _LAST_NS // 1000 + 1, above=True) or _reaches(found, -(_LAST_NS // 1000), below=True):
                 raise out_of_range(field, path)

@@ -14,6 +14,7 @@ Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol
 from __future__ import annotations
 
 from lakekit.errors import Corrupt
+from lakekit.format.thrift import varint
 from lakekit.types import MAX_DEPTH
 
 _VARINTS = frozenset({4, 5, 6})
@@ -31,7 +32,7 @@ def row_count(footer: bytes) -> int:
             if head == 0 or head >> 4 == 0:
                 break
             if number == 3:
-                value, _ = _varint(footer, at)
+                value, _ = varint(footer, at)
                 return (value >> 1) ^ -(value & 1)
             at = _skip(footer, at, head & 15, 0)
     except IndexError:
@@ -39,31 +40,14 @@ def row_count(footer: bytes) -> int:
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return byte, at
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
-
-
 def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
     """The offset after a value; a negative one never comes, one beyond the end is found out by the next read."""
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
     if kind in _VARINTS:
-        return _varint(data, at)[1]
+        return varint(data, at)[1]
     if kind == 8:
-        length, at = _varint(data, at)
+        length, at = varint(data, at)
         return at + length
     if kind == 12:
         while True:
@@ -72,14 +56,14 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
             if head == 0:
                 return at
             if head >> 4 == 0:
-                _, at = _varint(data, at)
+                _, at = varint(data, at)
             at = _skip(data, at, head & 15, depth + 1)
     if kind in _LISTS:
         head = data[at]
         at += 1
         count = head >> 4
         if count == 15:
-            count, at = _varint(data, at)
+            count, at = varint(data, at)
         if count > len(data):
             raise Corrupt(f"a list of {count} elements in a Parquet footer of {len(data)} bytes", field="footer")
         for _ in range(count):

@@ -47,9 +47,10 @@ class Keys:
 
 def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
     """The keys of every row of a section."""
-    columns = section.select(key)
+    columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
-    columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
+    if floats:
+        columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
     whole = [_numbers(columns[name]) for name in key]
     exact = [numbers for numbers in whole if numbers is not None]
     if len(exact) == len(whole):
@@ -100,6 +101,32 @@ def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:
         codes *= high - low + 1
         codes += column.astype(np.int64) - low
     return codes, 0, size - 1
+
+
+def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
+    """The rows of a section in the order of their keys, those of one key in their own: nulls first, texts and bytes by bytes, floats as Java compares them."""
+    columns = pl.DataFrame([section.get_column(name) for name in key])
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    if floats:
+        columns = columns.with_columns(float_bits(columns[name]) for name in floats)
+    whole = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in whole if numbers is not None]
+    packed = _packed(exact) if len(exact) == len(whole) else None
+    if packed is not None:
+        return _stable(*packed)
+    placed = columns.with_row_index("_lakekit_row").sort(key, nulls_last=False, maintain_order=True)
+    return placed["_lakekit_row"].to_numpy().astype(np.int64)
+
+
+def _stable(codes: Array, low: int, high: int) -> Ints:
+    """The stable order of whole numbers. Few sorted runs merge in linear time; others sort faster together with their row numbers, as one integer each."""
+    bits = max(1, (len(codes) - 1).bit_length())
+    falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
+    if falls <= len(codes) // 64 or (high - low).bit_length() + bits > 63:
+        return np.argsort(codes, kind="stable")
+    together = (codes.astype(np.int64) - low << bits) | np.arange(len(codes))
+    together.sort()
+    return together & ((1 << bits) - 1)
 
 
 def winners(keys: Keys, order: Ints | None = None) -> Array:

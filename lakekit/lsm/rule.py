@@ -39,7 +39,10 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRule:
-    """Everything a merge needs to know of a table. `key`: the trimmed primary key; `lookup`: the level rule of ENGINE 2.7 and 6.6 holds."""
+    """Everything a merge needs to know of a table. `key`: the trimmed primary key; `lookup`: the level rule of ENGINE 2.7 and 6.6 holds.
+
+    `merges_lone`: a row that is its key's only one is merged too, and does not pass as it is (ENGINE 2.7, 3.1).
+    """
 
     engine: str
     key: tuple[str, ...]
@@ -52,6 +55,7 @@ class MergeRule:
     functions: Mapping[str, FieldFunction] = field(default_factory=dict)
     groups: tuple[SequenceGroup, ...] = ()
     lookup: bool = False
+    merges_lone: bool = False
     table: str = ""
 
     def group_of(self, column: str) -> SequenceGroup | None:

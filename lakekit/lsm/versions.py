@@ -93,7 +93,7 @@ def split(section: pl.DataFrame, rule: MergeRule) -> tuple[Bools, Versions]:
     A key whose rows it cuts down to one still counts as merged.
     """
     keys = keyed.of(section, rule.key)
-    lone, rows, starts = apart(keys)
+    lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else apart(keys)
     if len(rows):
         ranks = age.ranks(section, rule)
         if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):

@@ -40,3 +40,8 @@ def all(place: Place) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(hand
     """What every consumer recorded, by id."""
     pairs = [(one, find(place, one)) for one in ids(place)]
     return {one: found for one, found in pairs if found is not None}
+
+
+def record(place: Place, consumer_id: str, next_snapshot: int) -> None:
+    """Writes down which snapshot a consumer wants next. Raises `StorageFailed`."""
+    place.storage.put(place.layout.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())

@@ -8,11 +8,11 @@ Opening reads the newest schema and nothing else. A handle does not change; `wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakekit import storage as storages
-from lakekit.errors import BranchNotFound, Corrupt
+from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.meta import schemas
 from lakekit.model.layout import MAIN, Layout, is_plain
 from lakekit.options.frozen import EMPTY, Frozen
@@ -22,6 +22,7 @@ from lakekit.world import REAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakekit.meta.keeper import Keeper
     from lakekit.model.schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
@@ -36,6 +37,7 @@ class Ground:
     storage: Storage
     layout: Layout
     world: World = REAL
+    keeper: Keeper | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,12 @@ class Handle:
     dynamic: Mapping[str, Any] = EMPTY
     world: World = REAL
     newest_schema_id: int = 0
+    keeper: Keeper | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def ground(self) -> Ground:
+        """Where the table is, without what is known of it."""
+        return Ground(name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper)
 
     @property
     def branch(self) -> str:
@@ -75,6 +83,16 @@ class Handle:
         return self.options.kind
 
     @property
+    def has_buckets(self) -> bool:
+        """Whether a row's place is a bucket of its own; files of append tables with the option bucket=-1 lie together, in no order."""
+        return self.kind == "key" or self.options.bucket != -1
+
+    def new_commit_user(self) -> str:
+        """A user drawn for one commit or one writer, after the option `commit.user-prefix`."""
+        prefix, drawn = self.options.commit_user_prefix, self.world.new_id()
+        return f"{prefix}_{drawn}" if prefix else drawn
+
+    @property
     def fallback_branch(self) -> str | None:
         """The branch that is read along with this one, partition by partition: `scan.fallback-branch`, or else `scan.primary-branch`."""
         return self.options.scan_fallback_branch or self.options.scan_primary_branch or None
@@ -88,7 +106,7 @@ class Handle:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's."""
         if schema.id < self.newest_schema_id:
             return replace(self, schema=replace(schema, options=self.schema.options))
-        return _opened(Ground(name=self.name, storage=self.storage, layout=self.layout, world=self.world), schema, self.dynamic)
+        return _opened(self.ground, schema, self.dynamic)
 
     def with_options(self, options: Mapping[str, Any]) -> Handle:
         """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
@@ -98,8 +116,7 @@ class Handle:
 
     def on_branch(self, name: str) -> Handle:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
-        layout = _branch_layout(self.name, self.layout, name)
-        ground = Ground(name=self.name, storage=self.storage, layout=layout, world=self.world)
+        ground = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
         return _opened(ground, schemas.latest(ground), self.dynamic)
 
 
@@ -112,8 +129,9 @@ def open_handle(
     storage: Storage | None = None,
     name: str | None = None,
     world: World = REAL,
+    keeper: Keeper | None = None,
 ) -> Handle:
-    """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for.
+    """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for; `keeper` is the catalog that names it.
 
     Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`, `Corrupt`.
     """
@@ -125,8 +143,14 @@ def open_handle(
         root = asked.rstrip("/")
     name = name or name_of(root)
     layout = _branch_layout(name, Layout(root=root), branch or str(dynamic.get("branch") or MAIN))
-    ground = Ground(name=name, storage=storage, layout=layout, world=world)
-    return _opened(ground, schemas.latest(ground, asked=asked), dynamic)
+    ground = Ground(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
+    try:
+        return _opened(ground, schemas.latest(ground, asked=asked), dynamic)
+    except TableNotFound:
+        hidden = replace(ground, layout=replace(layout, hidden=True))
+        if not schemas.ids(hidden):
+            raise
+        return _opened(hidden, schemas.latest(hidden), dynamic)
 
 
 def name_of(root: str) -> str:
@@ -149,6 +173,7 @@ def _opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any]) -> 
         dynamic=Frozen(dynamic),
         world=ground.world,
         newest_schema_id=schema.id,
+        keeper=ground.keeper,
     )
 
 

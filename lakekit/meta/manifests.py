@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.meta.torn import Place
-    from lakekit.model.entries import Entries
+    from lakekit.model.entries import Entries, Row
     from lakekit.model.entry_files import Keep
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
@@ -107,7 +107,7 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
     Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
     shelf = place.world.decoded
-    pieces: dict[str, _Piece] = {}
+    pieces: dict[str, _Piece | _Later] = {}
     missing: list[tuple[str, ManifestFile]] = []
     for file in {file.name: file for file in files}.values():
         path = place.layout.manifest(file.name)
@@ -122,6 +122,22 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
                 pieces |= _decode(place, group, under_way)
     found = _joined([pieces[file.name] for file in files])
     return found if columns is None else found.select(columns)
+
+
+def read_bytes(place: Place, files: Sequence[ManifestFile]) -> list[bytes]:
+    """Some manifests as they are, each as long as its list says. Raises `FileMissing`, `Corrupt`."""
+    return [_read(place, file.name, place.layout.manifest(file.name), file.size_bytes, "the manifest list") for file in files]
+
+
+def remember_list(place: Place, name: str, files: Sequence[ManifestFile] | Sequence[IndexEntry]) -> None:
+    """Keeps what a manifest list or index manifest holds that was just written."""
+    place.world.decoded.put({(place.storage, place.layout.manifest(name)): list(files)}, _FACT_BYTES * (len(files) + 1))
+
+
+def remember_entries(place: Place, name: str, written: Entries | Sequence[Row]) -> None:
+    """Keeps the entries of a manifest that was just written; facts become columns when somebody asks for them."""
+    piece = _Piece(written, 0, len(written)) if isinstance(written, columns_of.Entries) else _Later(written)
+    place.world.decoded.put({(place.storage, place.layout.manifest(name)): piece}, _FACT_BYTES * (len(written) + 1))
 
 
 def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep) -> Entries:
@@ -143,6 +159,21 @@ class _Piece(NamedTuple):
     whole: Entries
     start: int
     end: int
+
+
+class _Later:
+    """A piece whose columns nobody needed yet."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.start, self.end = 0, len(rows)
+        self._whole: Entries | None = None
+
+    @property
+    def whole(self) -> Entries:
+        if self._whole is None:
+            self._whole = columns_of.of_rows(self.rows)
+        return self._whole
 
 
 def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
@@ -186,12 +217,12 @@ def _read_all(place: Place, files: list[tuple[str, ManifestFile]], under_way: Wo
 
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
         return one_by_one(read, files, after=tell)  # handing a file of some kilobytes to a thread costs more than reading it
-    return each(read, files, after=tell)
+    return each(read, files, after=tell, waiting=place.storage.is_remote)
 
 
-def _joined(pieces: list[_Piece]) -> Entries:
+def _joined(pieces: list[_Piece | _Later]) -> Entries:
     """The entries of all pieces; neighbours that were decoded together are not taken apart."""
-    runs: list[_Piece] = []
+    runs: list[_Piece | _Later] = []
     for piece in pieces:
         last = runs[-1] if runs else None
         if last is not None and last.whole is piece.whole and last.end == piece.start:

@@ -21,14 +21,14 @@ _LOOKED_AT = 200
 
 def ids(place: Place) -> list[int]:
     """The numbers of all schemas, ascending."""
-    return torn.numbers(place, place.layout.schema_dir, "schema-")
+    return torn.numbers(place, place.layout.schema_dir, place.layout.schema_prefix)
 
 
-def read(place: Place, schema_id: int) -> TableSchema:
-    """The schema of that number. Raises `Corrupt` when the table refers to one that is not there."""
+def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSchema:
+    """The schema of that number, `seen` where it was just listed. Raises `Corrupt` when the table refers to one that is not there."""
     path = place.layout.schema(schema_id)
     try:
-        found = torn.read(place, path, TableSchema.from_json)
+        found = torn.read(place, path, TableSchema.from_json) if seen is None else torn.read_listed(place, seen, TableSchema.from_json)
     except FileMissing:
         there = ", ".join(map(str, ids(place))) or "none"
         raise Corrupt(f"{place.name} refers to schema {schema_id}, which is not there; schemas are {there}", path=path, field="schemaId") from None
@@ -39,15 +39,17 @@ def read(place: Place, schema_id: int) -> TableSchema:
 
 def latest(place: Place, *, asked: str | None = None) -> TableSchema:
     """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
-    found = ids(place)
+    found = torn.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
     if not found:
         raise missing(place, asked or place.layout.root)
-    return read(place, found[-1])
+    newest, seen = found[-1]
+    return read(place, newest, seen=seen)
 
 
 def all(place: Place) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
     """Every schema, by number."""
-    return each(lambda number: read(place, number), ids(place))
+    known = torn.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
+    return each(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
 
 
 # ---- when there is none ----------------------------------------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFaile
 from lakekit.meta import tags, torn
 from lakekit.model import hint
 from lakekit.model.snapshot import Snapshot
+from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.meta.torn import Place
+    from lakekit.storage.protocol import Stat
 
 _ATTEMPTS = 5
 _SHOWN = 8
@@ -39,7 +41,7 @@ def changelog_ids(place: Place) -> list[int]:
 
 def latest_id(place: Place) -> int | None:
     """The newest snapshot's number; None while there is none."""
-    advice = _hint(place, place.layout.latest_hint)
+    advice = _advice(place)
     if advice and not _there(place, advice + 1) and _there(place, advice):
         return advice
     found = ids(place)
@@ -56,10 +58,12 @@ def _there(place: Place, snapshot_id: int) -> bool:
     return place.storage.exists(place.layout.snapshot(snapshot_id))
 
 
-def _hint(place: Place, path: str) -> int | None:
-    """What a hint file says; None where it is missing or makes no sense."""
+def _advice(place: Place) -> int | None:
+    """What the hint LATEST says; None where it is missing or makes no sense, or where proof of it would cost more requests than a listing."""
+    if place.storage.is_remote:
+        return None
     try:
-        return hint.decode(place.storage.read(path, 0, 32))
+        return hint.decode(place.storage.read(place.layout.latest_hint, 0, 32))
     except StorageFailed:
         return None
 
@@ -67,11 +71,14 @@ def _hint(place: Place, path: str) -> int | None:
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
 
 
-def find(place: Place, snapshot_id: int) -> Snapshot | None:
-    """The snapshot of that number; None when it is not there."""
+def find(place: Place, snapshot_id: int, *, seen: Stat | None = None) -> Snapshot | None:
+    """The snapshot of that number, `seen` where it was just listed; None when it is not there."""
     path = place.layout.snapshot(snapshot_id)
-    found = torn.find(place, path, Snapshot.from_json)
-    if found is not None and found.id != snapshot_id:
+    try:
+        found = torn.read(place, path, Snapshot.from_json) if seen is None else torn.read_listed(place, seen, Snapshot.from_json)
+    except FileMissing:
+        return None
+    if found.id != snapshot_id:
         raise Corrupt(f"{path} says it is snapshot {found.id}", path=path, field="id")
     return found
 
@@ -96,7 +103,7 @@ def find_change(place: Place, snapshot_id: int) -> Snapshot | None:
 
 def latest(place: Place) -> Snapshot | None:
     """The newest snapshot; None while there is none."""
-    advice = _hint(place, place.layout.latest_hint)
+    advice = _advice(place)
     if advice and not _there(place, advice + 1):
         found = find(place, advice)
         if found is not None:
@@ -112,11 +119,11 @@ def earliest(place: Place) -> Snapshot | None:
 def _at_end(place: Place, end: int) -> Snapshot | None:
     number = 0
     for _ in range(_ATTEMPTS):
-        known = ids(place)
+        known = torn.listed(place, place.layout.snapshot_dir, "snapshot-")
         if not known:
             return None
-        number = known[end]
-        found = find(place, number)
+        number, seen = known[end]
+        found = find(place, number, seen=seen)
         if found is not None:
             return found
     raise SnapshotNotFound(f"the snapshots of {place.name} vanish as they are listed, {number} last; is the table being dropped?", name=str(number))
@@ -124,7 +131,8 @@ def _at_end(place: Place, end: int) -> Snapshot | None:
 
 def all(place: Place) -> list[Snapshot]:  # noqa: A001 - snapshots.all(handle) reads as meant
     """Every snapshot, by number; those that expire meanwhile are left out."""
-    return [found for found in each(lambda number: find(place, number), ids(place)) if found is not None]
+    known = torn.listed(place, place.layout.snapshot_dir, "snapshot-")
+    return [found for found in each(lambda pair: find(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote) if found is not None]
 
 
 # ---- by time ---------------------------------------------------------------------------------------------------------------------------------

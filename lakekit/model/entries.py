@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import Corrupt
-from lakekit.model.data_file import DataFile, Stats
+from lakekit.model.data_file import EMPTY_ROW, DataFile, Stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Ints = NDArray[np.int64]
+    Row = tuple[int, bytes, int, int, DataFile]
 
 ADD = 0
 DELETE = 1
@@ -89,7 +90,9 @@ class Entries:
 
     def filter(self, mask: Mask) -> Entries:
         """The entries where the mask is true."""
-        return self if mask.all() else self.take(np.flatnonzero(mask))
+        if mask.all():
+            return self
+        return self.take(np.flatnonzero(mask)) if mask.any() else Entries(self.table.slice(0, 0))
 
     def take(self, indices: Ints | Sequence[int]) -> Entries:
         """The entries at those places, in that order."""
@@ -98,6 +101,25 @@ class Entries:
     def slice(self, start: int, end: int) -> Entries:
         """The entries from `start` to `end`, which is left out; nothing is copied."""
         return self if end - start == len(self) else Entries(self.table.slice(start, end - start))
+
+    def as_kind(self, kind: int) -> Entries:
+        """The same files, all added or all deleted."""
+        return self._with("kind", np.full(len(self), kind, np.int8))
+
+    def without_value_stats(self) -> Entries:
+        """The same entries, saying nothing of values (FORMAT 4.3)."""
+        rows: list[Any] = [EMPTY_ROW] * len(self)
+        nothing: list[Any] = [[]] * len(self)
+        columns = {"value_min": rows, "value_max": rows, "value_null_counts": nothing, "value_stats_cols": nothing}
+        found = self
+        for name, values in columns.items():
+            found = found._with(name, values)
+        return found
+
+    def _with(self, name: str, values: Any) -> Entries:
+        at = self.table.schema.get_field_index(name)
+        field = self.table.schema.field(at)
+        return Entries(self.table.set_column(at, field, pa.array(values, field.type)))
 
     def select(self, columns: Iterable[str]) -> Entries:
         """The same entries with only some columns; not for `file` or `fold`."""
@@ -179,11 +201,17 @@ def _names(found: list[str] | None) -> tuple[str, ...] | None:
 
 def of_files(files: Sequence[DataFile], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> Entries:
     """Entries that add (or delete) files of one bucket, to be written."""
+    return of_rows([(kind, partition, bucket, total_buckets, file) for file in files])
+
+
+def of_rows(rows: Sequence[Row]) -> Entries:
+    """Entries of many buckets, to be written: kind, partition, bucket, total buckets and file of each."""
+    files = [row[4] for row in rows]
     columns: dict[str, list[Any]] = {
-        "kind": [kind] * len(files),
-        "partition": [partition] * len(files),
-        "bucket": [bucket] * len(files),
-        "total_buckets": [total_buckets] * len(files),
+        "kind": [row[0] for row in rows],
+        "partition": [row[1] for row in rows],
+        "bucket": [row[2] for row in rows],
+        "total_buckets": [row[3] for row in rows],
         "file_name": [f.name for f in files],
         "file_size": [f.size_bytes for f in files],
         "row_count": [f.row_count for f in files],

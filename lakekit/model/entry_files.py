@@ -20,6 +20,7 @@ from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
 from lakekit.model import entries, metadata_file, record_schemas
 from lakekit.model.entries import SCHEMA, Entries
+from lakekit.model.manifest import stats_record
 from lakekit.model.metadata_file import wrong
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro import Container
     from lakekit.codec.avro_lanes import Lanes
     from lakekit.codec.avro_schema import Node
+    from lakekit.model.entries import Row
 
     Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
 
@@ -259,3 +261,38 @@ def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any
             for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
                 file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS.items()}
             yield {"_VERSION": VERSION, "_FILE": file} | {name: columns[ours][i] for name, ours in _HEAD.items()}
+
+
+def encode_rows(rows: Sequence[Row], **how: Any) -> bytes:
+    """A few entries, given as facts, as one manifest. `how`: see `metadata_file.write`."""
+    return metadata_file.write(_ENTRY, map(_of_row, rows), **how)
+
+
+_ENTRY = record_schemas.entry()
+
+
+def _of_row(row: Row) -> dict[str, Any]:
+    kind, partition, bucket, total_buckets, file = row
+    record = {
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": stats_record(file.key_stats),
+        "_VALUE_STATS": stats_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": file.extra_files,
+        "_CREATION_TIME": file.creation_time_ms,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_FILE_SOURCE": file.source,
+        "_VALUE_STATS_COLS": file.value_stats_cols,
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": file.write_cols,
+    }
+    return {"_VERSION": VERSION, "_KIND": kind, "_PARTITION": partition, "_BUCKET": bucket, "_TOTAL_BUCKETS": total_buckets, "_FILE": record}

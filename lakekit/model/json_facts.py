@@ -190,8 +190,17 @@ def nulls_member() -> Any:
     return field(default=(), compare=False, repr=False)
 
 
-def _members(cls: type) -> list[Field[Any]]:
-    return [part for part in fields(cls) if "member" in part.metadata]
+_MEMBERS: dict[type, tuple[Field[Any], ...]] = {}
+_SLOTS: dict[type, frozenset[str]] = {}
+
+
+def _members(cls: type) -> tuple[Field[Any], ...]:
+    """The fields of a fact that stand in its file; looked up once a class."""
+    found = _MEMBERS.get(cls)
+    if found is None:
+        found = _MEMBERS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
+        _SLOTS[cls] = frozenset(part.name for part in fields(cls))
+    return found
 
 
 def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
@@ -209,7 +218,7 @@ def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) ->
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
     names = {part.metadata["member"] for part in known}
-    slots = {part.name for part in fields(cls)}  # type: ignore[arg-type]
+    slots = _SLOTS[cls]
     if "extra" in slots:
         values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
     if "nulls" in slots:

@@ -11,6 +11,7 @@ Names that come from metadata files are untrusted: `checked_name` lets through o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakekit.errors import Corrupt
 
@@ -42,6 +43,7 @@ def is_plain(name: str) -> bool:
     return len(encoded) <= MAX_NAME_BYTES and not any(ord(c) < 32 or ord(c) == 127 for c in name)
 
 
+@lru_cache(maxsize=1024)
 def join(*parts: str) -> str:
     """Path parts with one slash between them, empty ones left out."""
     first, *rest = (part for part in parts if part)
@@ -53,7 +55,8 @@ class Layout:
     """The paths of one table and branch.
 
     `directory` is the option `data-file.path-directory`, `index_beside_data` the option `index-file-in-data-file-dir`, `external_roots` the option
-    `data-file.external-paths`: the only places outside the table where data files may lie.
+    `data-file.external-paths`: the only places outside the table where data files may lie. The schemas of `hidden` tables have names that no engine takes for
+    those of a table, or for data, `_schema/_schema-0`: they are of a kind that the reference's catalogs do not keep in folders.
     """
 
     root: str
@@ -61,6 +64,7 @@ class Layout:
     directory: str = ""
     index_beside_data: bool = False
     external_roots: tuple[str, ...] = ()
+    hidden: bool = False
 
     # ---- of this branch
 
@@ -71,7 +75,12 @@ class Layout:
 
     @property
     def schema_dir(self) -> str:
-        return join(self.branch_root, "schema")
+        return join(self.branch_root, "_schema" if self.hidden else "schema")
+
+    @property
+    def schema_prefix(self) -> str:
+        """What stands before the number in the name of a schema file."""
+        return "_schema-" if self.hidden else "schema-"
 
     @property
     def snapshot_dir(self) -> str:
@@ -91,7 +100,7 @@ class Layout:
 
     def schema(self, schema_id: int) -> str:
         """The schema file of that number."""
-        return f"{self.schema_dir}/schema-{schema_id}"
+        return f"{self.schema_dir}/{self.schema_prefix}{schema_id}"
 
     def snapshot(self, snapshot_id: int) -> str:
         """The snapshot file of that number."""
@@ -145,6 +154,7 @@ class Layout:
             directory=self.directory,
             index_beside_data=self.index_beside_data,
             external_roots=self.external_roots,
+            hidden=self.hidden,
         )
 
     @property

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from lakekit.codec.avro import ZSTD_LEVEL
 from lakekit.model import metadata_file, record_schemas
 from lakekit.model.data_file import Stats
 from lakekit.model.layout import checked_name
@@ -96,9 +98,17 @@ def stats_record(found: Stats) -> dict[str, Any]:
 def encode_list(files: Sequence[ManifestFile], **how: Any) -> bytes:
     """A manifest list by the reference's schema; fields of `extra` follow its own. `how` is what `metadata_file.write` takes."""
     added = extra_fields(file.extra for file in files)
+    if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
+        return metadata_file.write_encoded(record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL))
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (dict.fromkeys(added) | _record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
     return metadata_file.write(fields, rows, **how)
+
+
+@lru_cache(maxsize=4096)
+def _encoded(file: ManifestFile) -> bytes:
+    """The record of a manifest: every list of a table repeats most of those in the one before."""
+    return metadata_file.encode_record(record_schemas.LIST, _record(file))
 
 
 def _record(file: ManifestFile) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -22,9 +23,10 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import record_schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_values import Write
     from lakekit.model.record_schemas import Fields
 
     T = TypeVar("T")
@@ -110,16 +112,38 @@ def write(
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
         return columnar_file.write_table(pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression)
+    text, put = _writer(fields)
+    return avro.write(text, (_encoded(put, row) for row in rows), codec=codec, level=level, sync=sync)
+
+
+def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
+    """One record as it stands in an Avro file."""
+    return _encoded(_writer(fields)[1], row)
+
+
+def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: int) -> bytes:
+    """Encoded records as an Avro file."""
+    return avro.write(_writer(fields)[0], rows, codec=codec, level=level)
+
+
+def _writer(fields: Fields) -> tuple[bytes, Write]:
+    """The text of a schema, and what encodes a record of it; kept for the schemas that are always the same."""
+    try:
+        return _kept_writer(fields)
+    except TypeError:  # declarations of newer writers are dicts
+        return _kept_writer.__wrapped__(fields)
+
+
+@lru_cache(maxsize=16)
+def _kept_writer(fields: Fields) -> tuple[bytes, Write]:
     text = record_schemas.text(fields)
-    put = avro_values.writer(avro_schema.parse(text))
+    return text, avro_values.writer(avro_schema.parse(text))
 
-    def encoded() -> Iterator[bytes]:
-        for row in rows:
-            out = bytearray()
-            put(out, row)
-            yield bytes(out)
 
-    return avro.write(text, encoded(), codec=codec, level=level, sync=sync)
+def _encoded(put: Write, row: dict[str, Any]) -> bytes:
+    out = bytearray()
+    put(out, row)
+    return bytes(out)
 
 
 # ---- one field of one record -----------------------------------------------------------------------------------------------------------------------------

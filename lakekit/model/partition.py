@@ -28,7 +28,9 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
 _ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED}
 _HEX = re.compile("%([0-9a-fA-F]{2})")
-_BLANK = frozenset("\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000")
+BLANK = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+"""What Java calls white space."""
+_BLANK = frozenset(BLANK)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
 _WIDE = Context(prec=200)

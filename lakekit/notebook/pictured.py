@@ -28,25 +28,23 @@ from lakekit.draw.png import png
 from lakekit.draw.words import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakekit.draw.shapes import Drawing
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Pictured(ipywidgets.VBox):
-    """A widget that can draw itself (`drawing`), tell itself as a table (`as_html`) and in characters (`as_text`)."""
+    """A widget that can tell what it shows now.
 
-    def drawing(self) -> Drawing:
-        """The picture of what is shown now."""
-        raise NotImplementedError
+    Every view has `drawing`, the picture; `as_html`, a table without style blocks; and `as_text`, the same in characters. (The metaclass of widgets takes
+    no abstract methods, so they are annotated.)
+    """
 
-    def as_html(self) -> str:
-        """What is shown now as a table without style blocks."""
-        raise NotImplementedError
-
-    def as_text(self) -> str:
-        """What is shown now in characters."""
-        raise NotImplementedError
+    drawing: Callable[[], Drawing]
+    as_html: Callable[[], str]
+    as_text: Callable[[], str]
 
     def picture(self) -> bytes:
         """The PNG of what is shown now."""

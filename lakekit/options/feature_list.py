@@ -16,9 +16,10 @@ TABLES = (
     file.manifest | yes | yes | manifests
     file.index-manifest | yes | yes | index manifests
     file.tag | yes | yes | tag files
-    file.branch | yes | not yet | branch directories
+    file.branch | yes | yes | branch directories
     file.consumer | yes | yes | consumer files
     file.changelog | yes | yes | changelogs that outlive their snapshots
+    file.writer-state | yes | yes | what a writer needs to go on in another process
     file.statistics | yes | yes | table statistics
     file.hash-index | yes | yes | hash index of dynamic buckets
     file.deletion-vectors | yes | yes | deletion vector files
@@ -37,10 +38,10 @@ TABLES = (
     """,
     """
     data file | FORMAT 7 | WRITE
-    file.format.parquet | yes | not yet | Parquet data files
-    file.format.orc | yes | not yet | ORC data files
-    file.format.avro | yes | not yet | Avro data files
-    file.format.per-level | yes | not yet | another format for some levels
+    file.format.parquet | yes | yes | Parquet data files
+    file.format.orc | yes | yes | ORC data files
+    file.format.avro | yes | yes | Avro data files
+    file.format.per-level | yes | yes | another format for some levels
     file.format.csv | refused | refused | CSV data files: the engine itself reads back other rows than it wrote
     file.format.json | refused | refused | JSON data files
     file.format.text | refused | refused | text data files
@@ -53,32 +54,32 @@ TABLES = (
     avro.empty-items | refused | refused | Avro items that take no bytes
     avro.recursive-types | refused | refused | Avro types that contain themselves
     parquet.encryption | refused | refused | encrypted Parquet files
-    thin-mode | yes | not yet | key files without their key columns
-    external-path | yes | not yet | data files outside the table's directory
+    thin-mode | yes | yes | key files without their key columns
+    external-path | yes | yes | data files outside the table's directory
     """,
     """
     type | FORMAT 2.2 | WRITE
-    type.boolean | yes | not yet | BOOLEAN
-    type.tinyint | yes | not yet | TINYINT
-    type.smallint | yes | not yet | SMALLINT
-    type.int | yes | not yet | INT
-    type.bigint | yes | not yet | BIGINT
-    type.float | yes | not yet | FLOAT
-    type.double | yes | not yet | DOUBLE
-    type.decimal | yes | not yet | DECIMAL of precision 1 to 38
-    type.char | yes | not yet | CHAR, not padded
-    type.varchar | yes | not yet | VARCHAR and STRING
-    type.binary | yes | not yet | BINARY
-    type.varbinary | yes | not yet | VARBINARY and BYTES
-    type.date | yes | not yet | DATE
-    type.time | yes | not yet | TIME
-    type.timestamp | yes | not yet | TIMESTAMP of precision 0 to 9
-    type.timestamp_ltz | yes | not yet | TIMESTAMP WITH LOCAL TIME ZONE of precision 0 to 9
-    type.array | yes | not yet | ARRAY
-    type.map | yes | not yet | MAP
-    type.multiset | yes | not yet | MULTISET
-    type.row | yes | not yet | ROW
-    type.variant | yes | not yet | VARIANT as its two binaries
+    type.boolean | yes | yes | BOOLEAN
+    type.tinyint | yes | yes | TINYINT
+    type.smallint | yes | yes | SMALLINT
+    type.int | yes | yes | INT
+    type.bigint | yes | yes | BIGINT
+    type.float | yes | yes | FLOAT
+    type.double | yes | yes | DOUBLE
+    type.decimal | yes | yes | DECIMAL of precision 1 to 38
+    type.char | yes | yes | CHAR, not padded
+    type.varchar | yes | yes | VARCHAR and STRING
+    type.binary | yes | yes | BINARY
+    type.varbinary | yes | yes | VARBINARY and BYTES
+    type.date | yes | yes | DATE
+    type.time | yes | yes | TIME
+    type.timestamp | yes | yes | TIMESTAMP of precision 0 to 9
+    type.timestamp_ltz | yes | yes | TIMESTAMP WITH LOCAL TIME ZONE of precision 0 to 9
+    type.array | yes | yes | ARRAY
+    type.map | yes | yes | MAP
+    type.multiset | yes | yes | MULTISET
+    type.row | yes | yes | ROW
+    type.variant | yes | yes | VARIANT as its two binaries
     type.variant.shredded | refused | refused | VARIANT stored in columns of its own
     type.blob | refused | refused | BLOB columns
     type.vector | refused | refused | VECTOR columns
@@ -87,80 +88,80 @@ TABLES = (
     """,
     """
     table | ENGINE 1, 3, 6-8 | WRITE
-    table.append | yes | not yet | tables without a primary key
-    table.key | yes | not yet | tables with a primary key
-    partition | yes | not yet | partitioned tables
-    evolution | yes | not yet | columns added, dropped, renamed, reordered or widened, nested ones too
+    table.append | yes | yes | tables without a primary key
+    table.key | yes | yes | tables with a primary key
+    partition | yes | yes | partitioned tables
+    evolution | yes | yes | columns added, dropped, renamed, reordered or widened, nested ones too
     schema.type-change | refused | refused | a column whose type changed in a way that no cast undoes
     schema.map-key-change | refused | refused | maps whose key changed its type
     partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
-    branch | yes | not yet | branches
-    fallback-branch | yes | not yet | partitions that are missing are read from another branch, or a primary branch goes first
-    tag | yes | not yet | tags
-    row-tracking | yes | not yet | append tables whose files carry row ids; their rows are read as usual
+    branch | yes | yes | branches
+    fallback-branch | yes | yes | partitions that are missing are read from another branch, or a primary branch goes first
+    tag | yes | yes | tags
+    row-tracking | yes | refused | append tables whose files carry row ids; their rows are read as usual
     row-id | refused | refused | the columns _ROW_ID and _SEQUENCE_NUMBER of row tracking
     data-evolution | refused | refused | files that hold some columns of other files' rows
     chain-table | refused | refused | tables chained over snapshot and delta branches
-    format-table | not yet | not yet | directories of CSV, Parquet, ORC or JSON files under a table's name
-    object-table | not yet | not yet | listings of an object store under a table's name
-    materialized-table | not yet | not yet | tables that a query refreshes
+    format-table | yes | yes | folders of CSV, JSON, text, Parquet or ORC files under a table's name
+    object-table | yes | yes | listings of a location under a table's name, a snapshot each
+    materialized-table | yes | not yet | tables that a query refreshes; their rows are those of any table
     lance-table | refused | refused | Lance tables
     iceberg-table | refused | refused | Iceberg tables
     """,
     """
     bucket | FORMAT 6, ENGINE 7 | WRITE
-    bucket.fixed | yes | not yet | a fixed number of buckets
-    bucket.dynamic | yes | not yet | buckets as keys need them, found through hash index files
-    bucket.cross-partition | yes | not yet | keys that move between partitions
-    bucket.postpone | yes | not yet | rows wait in bucket -2 until compaction gives them one; reads leave them out, as the reference does
-    bucket.unaware | yes | not yet | append tables without buckets
-    bucket-function.default | yes | not yet | Murmur hash of the bucket key
-    bucket-function.mod | yes | not yet | remainder of one integer column
-    bucket-function.hive | yes | not yet | Hive's hash
+    bucket.fixed | yes | yes | a fixed number of buckets
+    bucket.dynamic | yes | yes | buckets as keys need them, found through hash index files
+    bucket.cross-partition | yes | yes | keys that move between partitions
+    bucket.postpone | yes | yes | rows wait in bucket -2 until compaction gives them one; reads leave them out, as the reference does
+    bucket.unaware | yes | yes | append tables without buckets
+    bucket-function.default | yes | yes | Murmur hash of the bucket key
+    bucket-function.mod | yes | yes | remainder of one integer column
+    bucket-function.hive | yes | yes | Hive's hash
     """,
     """
     merge engine | ENGINE 3 | WRITE
-    merge-engine.deduplicate | yes | not yet | the newest version of a key is its row
-    merge-engine.partial-update | yes | not yet | the newest known value of each column
-    merge-engine.aggregation | yes | not yet | a function a column
-    merge-engine.first-row | yes | not yet | the oldest version of a key is its row
-    sequence.field | yes | not yet | columns that say which version is newer
-    sequence-group | yes | not yet | groups of columns with a sequence of their own
-    ignore-delete | yes | not yet | deletes that are left out
-    rowkind.field | yes | not yet | a column that holds the row kind
+    merge-engine.deduplicate | yes | yes | the newest version of a key is its row
+    merge-engine.partial-update | yes | yes | the newest known value of each column
+    merge-engine.aggregation | yes | yes | a function a column
+    merge-engine.first-row | yes | yes | the oldest version of a key is its row
+    sequence.field | yes | yes | columns that say which version is newer
+    sequence-group | yes | yes | groups of columns with a sequence of their own
+    ignore-delete | yes | yes | deletes that are left out
+    rowkind.field | yes | yes | a column that holds the row kind
     """,
     """
     aggregate | ENGINE 3.4 | WRITE
-    aggregate.sum | yes | not yet | sum, with retraction
-    aggregate.product | yes | not yet | product, with retraction
-    aggregate.count | yes | not yet | count of engine 0.8
-    aggregate.max | yes | not yet | largest
-    aggregate.min | yes | not yet | smallest
-    aggregate.last_value | yes | not yet | newest value, null or not
-    aggregate.last_non_null_value | yes | not yet | newest value that is not null
-    aggregate.first_value | yes | not yet | oldest value, null or not
-    aggregate.first_non_null_value | yes | not yet | oldest value that is not null
-    aggregate.first_not_null_value | yes | not yet | the older name of first_non_null_value
-    aggregate.listagg | yes | not yet | texts joined by a delimiter
-    aggregate.bool_and | yes | not yet | whether all are true
-    aggregate.bool_or | yes | not yet | whether any is true
-    aggregate.collect | yes | not yet | elements of arrays, distinct or not, with retraction
-    aggregate.merge_map | yes | not yet | union of maps, with retraction
-    aggregate.merge_map_with_keytime | yes | not yet | union of maps whose values carry their time
-    aggregate.nested_update | yes | not yet | rows of an array replaced by key, with retraction
-    aggregate.nested_partial_update | yes | not yet | columns of rows of an array replaced by key
-    aggregate.rbm32 | yes | not yet | union of 32-bit roaring bitmaps
-    aggregate.rbm64 | yes | not yet | union of 64-bit roaring bitmaps
-    aggregate.hll_sketch | yes | not yet | union of HyperLogLog sketches; needs the extra `sketches`
-    aggregate.theta_sketch | yes | not yet | union of theta sketches; needs the extra `sketches`
-    aggregate.primary-key | yes | not yet | the key's own columns
+    aggregate.sum | yes | yes | sum, with retraction
+    aggregate.product | yes | yes | product, with retraction
+    aggregate.count | yes | yes | count of engine 0.8
+    aggregate.max | yes | yes | largest
+    aggregate.min | yes | yes | smallest
+    aggregate.last_value | yes | yes | newest value, null or not
+    aggregate.last_non_null_value | yes | yes | newest value that is not null
+    aggregate.first_value | yes | yes | oldest value, null or not
+    aggregate.first_non_null_value | yes | yes | oldest value that is not null
+    aggregate.first_not_null_value | yes | yes | the older name of first_non_null_value
+    aggregate.listagg | yes | yes | texts joined by a delimiter
+    aggregate.bool_and | yes | yes | whether all are true
+    aggregate.bool_or | yes | yes | whether any is true
+    aggregate.collect | yes | yes | elements of arrays, distinct or not, with retraction
+    aggregate.merge_map | yes | yes | union of maps, with retraction
+    aggregate.merge_map_with_keytime | yes | yes | union of maps whose values carry their time
+    aggregate.nested_update | yes | yes | rows of an array replaced by key, with retraction
+    aggregate.nested_partial_update | yes | yes | columns of rows of an array replaced by key
+    aggregate.rbm32 | yes | yes | union of 32-bit roaring bitmaps
+    aggregate.rbm64 | yes | yes | union of 64-bit roaring bitmaps
+    aggregate.hll_sketch | yes | yes | union of HyperLogLog sketches; needs the extra `sketches`
+    aggregate.theta_sketch | yes | yes | union of theta sketches; needs the extra `sketches`
+    aggregate.primary-key | yes | yes | the key's own columns
     """,
     """
     changelog | ENGINE 4 | WRITE
-    changelog-producer.none | yes | not yet | no changelog
-    changelog-producer.input | yes | not yet | what was written is the changelog
-    changelog-producer.lookup | yes | not yet | a changelog from looking up older rows
-    changelog-producer.full-compaction | yes | not yet | a changelog from comparing full compactions
+    changelog-producer.none | yes | yes | no changelog
+    changelog-producer.input | yes | yes | what was written is the changelog
+    changelog-producer.lookup | yes | yes | a changelog from looking up older rows
+    changelog-producer.full-compaction | yes | yes | a changelog from comparing full compactions
     """,
     """
     index | FORMAT 8, 9, 10 | WRITE
@@ -170,7 +171,7 @@ TABLES = (
     file-index.bitmap | yes | yes | bitmaps in file indexes, versions 1 and 2
     file-index.bsi | yes | yes | bit slices in file indexes
     file-index.range-bitmap | yes | yes | range bitmaps in file indexes
-    file-index.embedded | yes | not yet | file indexes inside manifests
+    file-index.embedded | yes | yes | file indexes inside manifests
     index.global | refused | refused | global indexes: btree, bitmap, multivalue, full text
     index.vector | refused | refused | vector indexes
     index.primary-key | refused | refused | sorted, vector and text indexes of key tables
@@ -201,7 +202,7 @@ TABLES = (
     incremental.times | yes | - | between two times
     incremental.auto-tag | yes | - | since the automatic tag before
     read.raw | yes | - | every stored version of every key
-    read.streaming | not yet | - | following a table as it grows
+    read.streaming | yes | - | following a table as it grows
     prune.partition | yes | - | files skipped by partition
     prune.bucket | yes | - | files skipped by bucket
     prune.key | yes | - | files skipped by key range
@@ -210,28 +211,31 @@ TABLES = (
     """,
     """
     write | ENGINE 1, 2, 5, 8 | WRITE
-    write.append | - | not yet | appending rows
-    write.upsert | - | not yet | inserting, updating and deleting by key
-    write.overwrite | - | not yet | replacing a table or partitions
-    write.delete | - | not yet | DELETE, UPDATE and MERGE
-    write.commit | - | not yet | committing, exactly once
-    write.schema | - | not yet | creating and altering tables
-    compaction | yes | not yet | compaction; what another engine compacted is read
-    compaction.sort | - | not yet | compaction that sorts by columns, Z order or Hilbert curve
-    expiration | yes | not yet | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
+    write.append | - | yes | appending rows
+    write.upsert | - | yes | inserting, updating and deleting by key
+    write.overwrite | - | yes | replacing a table or partitions
+    write.delete | - | yes | DELETE, UPDATE and MERGE
+    write.commit | - | yes | committing, exactly once
+    write.schema | - | yes | creating and altering tables
+    compaction | yes | yes | compaction; what another engine compacted is read
+    compaction.sort | - | yes | compaction of append tables that sorts by columns, Z order or Hilbert curve
+    compaction.sort.key | - | yes | the same of key tables with dynamic buckets, whose rows move to other buckets
+    expiration | yes | yes | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
     """,
     """
     storage | ENGINE 5.4 | WRITE
     storage.local | yes | yes | files of this machine
     storage.memory | yes | yes | files in memory
-    storage.object | not yet | not yet | object stores: S3, Azure, Google Cloud
+    storage.object | yes | yes | object stores with conditional PUT: S3 and what speaks its protocol, Google Cloud Storage, Azure
+    storage.rename | - | refused | renaming tables where folders are but the beginnings of names: a copy would be seen half done
+    storage.conditional-put | - | refused | object stores that ignore If-None-Match, or honour it at times: two writers would overwrite each other's commits
     storage.hard-links | - | refused | file systems where no file can be created safely
     """,
     """
     catalog | ENGINE 9 | WRITE
-    catalog.filesystem | yes | not yet | a folder of databases
-    catalog.jdbc | not yet | not yet | a catalog in SQLite, PostgreSQL or MySQL
-    catalog.hive | not yet | not yet | a Hive metastore
+    catalog.filesystem | yes | yes | a folder of databases
+    catalog.jdbc | yes | yes | a catalog in SQLite, PostgreSQL or MySQL
+    catalog.hive | yes | yes | a Hive metastore, but for partitions in it
     catalog.rest | refused | refused | the REST catalog
     """,
     """
@@ -255,48 +259,48 @@ TABLES = (
     system.statistics | yes | - | the table's statistics
     system.table_indexes | yes | - | one row an index file
     system.row_tracking | refused | - | rows with their row ids
-    sys.tables | not yet | - | one row a table of the catalog
-    sys.partitions | not yet | - | one row a partition of the catalog
-    sys.all_table_options | not yet | - | one row an option of each table
-    sys.catalog_options | not yet | - | the catalog's own options
+    sys.tables | yes | - | one row a table of the catalog
+    sys.partitions | yes | - | one row a partition of the catalog
+    sys.all_table_options | yes | - | one row an option of each table
+    sys.catalog_options | yes | - | the catalog's own options
     """,
     """
     procedure | ENGINE 11 | CARE
-    procedure.compact | - | not yet | compact a table
+    procedure.compact | - | yes | compact a table
     procedure.compact_database | - | not yet | compact many tables
-    procedure.compact_manifest | - | not yet | compact manifests
-    procedure.expire_snapshots | - | not yet | remove old snapshots
-    procedure.expire_changelogs | - | not yet | remove old changelogs
-    procedure.expire_partitions | - | not yet | remove old partitions
-    procedure.create_tag | - | not yet | name a snapshot
+    procedure.compact_manifest | - | yes | compact manifests
+    procedure.expire_snapshots | - | yes | remove old snapshots
+    procedure.expire_changelogs | - | yes | remove old changelogs
+    procedure.expire_partitions | - | yes | remove old partitions
+    procedure.create_tag | - | yes | name a snapshot
     procedure.create_tag_from_timestamp | - | not yet | name the snapshot of a time
     procedure.create_tag_from_watermark | - | not yet | name the snapshot of a watermark
-    procedure.replace_tag | - | not yet | move a tag
-    procedure.rename_tag | - | not yet | rename a tag
-    procedure.delete_tag | - | not yet | delete tags
-    procedure.expire_tags | - | not yet | remove tags that are over
+    procedure.replace_tag | - | yes | move a tag
+    procedure.rename_tag | - | yes | rename a tag
+    procedure.delete_tag | - | yes | delete tags
+    procedure.expire_tags | - | yes | remove tags that are over
     procedure.trigger_tag_automatic_creation | - | not yet | make the automatic tags that are due
-    procedure.rollback | - | not yet | go back to a snapshot or tag
-    procedure.rollback_to | - | not yet | go back to a snapshot or tag
-    procedure.rollback_to_timestamp | - | not yet | go back to a time
+    procedure.rollback | - | yes | go back to a snapshot or tag
+    procedure.rollback_to | - | yes | go back to a snapshot or tag
+    procedure.rollback_to_timestamp | - | yes | go back to a time
     procedure.rollback_to_watermark | - | not yet | go back to a watermark
     procedure.rollback_to_as_latest | - | refused | commit an old state anew
-    procedure.create_branch | - | not yet | make a branch
-    procedure.delete_branch | - | not yet | delete branches
-    procedure.rename_branch | - | not yet | rename a branch
-    procedure.fast_forward | - | not yet | let main follow a branch
+    procedure.create_branch | - | yes | make a branch
+    procedure.delete_branch | - | yes | delete branches
+    procedure.rename_branch | - | yes | rename a branch
+    procedure.fast_forward | - | yes | let main follow a branch
     procedure.merge_branch | - | refused | merge a branch
-    procedure.reset_consumer | - | not yet | set or delete a consumer's place
-    procedure.clear_consumers | - | not yet | delete consumers
-    procedure.mark_partition_done | - | not yet | say that partitions are complete
-    procedure.remove_orphan_files | - | not yet | delete files that nothing refers to
+    procedure.reset_consumer | - | yes | set or delete a consumer's place
+    procedure.clear_consumers | - | yes | delete consumers
+    procedure.mark_partition_done | - | yes | say that partitions are complete
+    procedure.remove_orphan_files | - | yes | delete files that nothing refers to
     procedure.remove_unexisting_files | - | refused | forget files that are lost
     procedure.remove_unexisting_manifests | - | refused | forget manifests that are lost
     procedure.purge_files | - | refused | delete everything but the schema
     procedure.repair | - | not yet | register tables in a metastore
-    procedure.repair_earliest_snapshot | - | not yet | mend the EARLIEST hint
-    procedure.rescale | - | not yet | change the number of buckets
-    procedure.rewrite_file_index | - | not yet | make file indexes of existing files
+    procedure.repair_earliest_snapshot | - | yes | mend the EARLIEST hint
+    procedure.rescale | - | yes | change the number of buckets
+    procedure.rewrite_file_index | - | yes | make file indexes of existing files
     procedure.create_global_index | - | refused | make a global index
     procedure.drop_global_index | - | refused | drop a global index
     procedure.migrate_table | - | not yet | take over a Hive table
@@ -304,13 +308,13 @@ TABLES = (
     procedure.clone | - | not yet | copy a table
     procedure.copy_files | - | refused | copy files of tables
     procedure.copy | - | refused | copy tables
-    procedure.drop_partition | - | not yet | drop partitions
-    procedure.merge_into | - | not yet | merge a source into a table
+    procedure.drop_partition | - | yes | drop partitions
+    procedure.merge_into | - | yes | merge a source into a table
     procedure.alter_view_dialect | - | not yet | change a view's dialects
     procedure.create_function | - | refused | functions of the REST catalog
     procedure.alter_function | - | refused | functions of the REST catalog
     procedure.drop_function | - | refused | functions of the REST catalog
-    procedure.alter_column_default_value | - | not yet | change a column's default
+    procedure.alter_column_default_value | - | yes | change a column's default
     procedure.refresh_object_table | - | not yet | list the objects anew
     procedure.query_service | - | refused | a lookup service
     procedure.vector_search | refused | - | search of vectors
@@ -320,126 +324,131 @@ TABLES = (
     """,
     """
     scenario | ENGINE 14 | WRITE
-    scenario.1 | - | not yet | NOT NULL column with a default, insert NULL
-    scenario.2 | - | not yet | nullable column with a default, insert NULL
-    scenario.3 | yes | not yet | ignore-delete at write
-    scenario.4 | - | not yet | one flush of insert, update, delete
-    scenario.5 | yes | not yet | sequence field: an older value arrives later
-    scenario.6 | - | not yet | the flush trace of universal compaction
-    scenario.7 | - | not yet | full compaction of disjoint large files moves them
-    scenario.8 | - | not yet | full compaction of nothing but a delete
-    scenario.9 | yes | not yet | partial-update: a lone delete, then more of the key
-    scenario.10 | yes | not yet | sequence group: a lone row without its sequence
-    scenario.11 | yes | not yet | aggregation: a delete comes first
-    scenario.12 | yes | not yet | first-row: a second insert
-    scenario.13 | yes | not yet | producer input: four kinds of one key in one flush
-    scenario.14 | yes | not yet | producer lookup: the same value again
-    scenario.15 | - | not yet | two committers, different partitions
-    scenario.16 | - | not yet | two compactions of the same files
-    scenario.17 | - | not yet | crash between two snapshots of one commit
-    scenario.18 | - | not yet | dynamic overwrite with no rows
-    scenario.19 | - | not yet | static overwrite with no rows
-    scenario.20 | - | not yet | expiry of a tagged snapshot
-    scenario.21 | - | not yet | expiry and a consumer
+    scenario.1 | - | yes | NOT NULL column with a default, insert NULL
+    scenario.2 | - | yes | nullable column with a default, insert NULL
+    scenario.3 | yes | yes | ignore-delete at write
+    scenario.4 | - | yes | one flush of insert, update, delete
+    scenario.5 | yes | yes | sequence field: an older value arrives later
+    scenario.6 | - | yes | the flush trace of universal compaction
+    scenario.7 | - | yes | full compaction of disjoint large files moves them
+    scenario.8 | - | yes | full compaction of nothing but a delete
+    scenario.9 | yes | yes | partial-update: a lone delete, then more of the key
+    scenario.10 | yes | yes | sequence group: a lone row without its sequence
+    scenario.11 | yes | yes | aggregation: a delete comes first
+    scenario.12 | yes | yes | first-row: a second insert
+    scenario.13 | yes | yes | producer input: four kinds of one key in one flush
+    scenario.14 | yes | yes | producer lookup: the same value again
+    scenario.15 | - | yes | two committers, different partitions
+    scenario.16 | - | yes | two compactions of the same files
+    scenario.17 | - | yes | crash between two snapshots of one commit
+    scenario.18 | - | yes | dynamic overwrite with no rows
+    scenario.19 | - | yes | static overwrite with no rows
+    scenario.20 | - | yes | expiry of a tagged snapshot
+    scenario.21 | - | yes | expiry and a consumer
     scenario.22 | yes | - | time travel by the tag of an expired snapshot
     scenario.23 | yes | - | a time before the first snapshot
     scenario.24 | yes | - | delta between snapshots over a compaction and an overwrite
     scenario.25 | yes | - | value filters reach only files whose keys do not recur
     scenario.26 | yes | - | filters on a column that old files lack
     scenario.27 | yes | - | deletion vectors: an update before and after compaction
-    scenario.28 | - | not yet | dynamic buckets of two keys
-    scenario.29 | yes | not yet | a key that moved to another partition
-    scenario.30 | - | not yet | DELETE keeps rows whose condition is null
-    scenario.31 | - | not yet | MERGE with two matches of one row
-    scenario.32 | - | not yet | inserting after a change of bucket number
+    scenario.28 | - | yes | dynamic buckets of two keys
+    scenario.29 | yes | yes | a key that moved to another partition
+    scenario.30 | - | yes | DELETE keeps rows whose condition is null
+    scenario.31 | - | yes | MERGE with two matches of one row
+    scenario.32 | - | yes | inserting after a change of bucket number
     scenario.33 | yes | - | the files table of a partitioned table
     scenario.34 | yes | - | the ro table before any full compaction
-    scenario.35 | yes | not yet | a branch written and fast forwarded
-    scenario.36 | - | not yet | orphans right after a failed commit
+    scenario.35 | yes | yes | a branch written and fast forwarded
+    scenario.36 | - | yes | orphans right after a failed commit
     """,
 )
 
 OPTIONS = {
-    ("yes", "-"): """
-        branch file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
-        incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit scan.bucket
-        scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
-        scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
-        table-read.sequence-number.enabled
-    """,
-    ("yes", "not yet"): """
-        aggregation.remove-record-on-delete bucket bucket-function.type bucket-key changelog-file.format changelog-file.prefix changelog-producer
+    ("yes", "yes"): """
+        field-delimiter format-table.partition-path-only-value object-location
+        aggregation.remove-record-on-delete bucket bucket-function.type bucket-key catalog-key changelog-file.format changelog-file.prefix changelog-producer
         data-file.external-paths data-file.path-directory data-file.prefix data-file.thin-mode deletion-vectors.bitmap64 deletion-vectors.enabled
-        deletion-vectors.merge-on-read fields.<column>.aggregate-function fields.<column>.count-limit fields.<column>.distinct
-        fields.<column>.ignore-retract fields.<column>.list-agg-delimiter fields.<column>.nested-key fields.<column>.nested-key-null-strategy
-        fields.<column>.nested-sequence-field fields.<column>.ts-field fields.<columns>.sequence-group fields.default-aggregate-function
-        file-index.<type>.<column>.<option> file-index.<type>.columns file.compression file.compression.per.level file.format file.format.per.level
-        force-lookup full-compaction.delta-commits ignore-delete index-file-in-data-file-dir manifest.compression manifest.format merge-engine
-        metadata.stats-mode metastore num-levels num-sorted-run.compaction-trigger partial-update.remove-record-on-delete
-        partial-update.remove-record-on-sequence-group partition.default-name partition.legacy-name primary-key.nullable row-tracking.enabled
-        sequence.field sequence.field.sort-order sequence.snapshot-ordering type warehouse
+        fields.<column>.aggregate-function fields.<column>.count-limit fields.<column>.distinct fields.<column>.ignore-retract
+        fields.<column>.list-agg-delimiter fields.<column>.nested-key fields.<column>.nested-key-null-strategy fields.<column>.nested-sequence-field
+        fields.<column>.ts-field fields.<columns>.sequence-group fields.default-aggregate-function file-index.<type>.<column>.<option>
+        file-index.<type>.columns file.compression file.compression.per.level file.format file.format.per.level force-lookup full-compaction.delta-commits
+        ignore-delete index-file-in-data-file-dir manifest.compression manifest.format merge-engine metadata.stats-mode num-levels
+        num-sorted-run.compaction-trigger partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition.default-name
+        partition.legacy-name primary-key.nullable sequence.field sequence.field.sort-order sequence.snapshot-ordering type
+        jdbc.password jdbc.user uri
     """,
-    ("-", "not yet"): """
-        add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
-        changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields changelog.num-retained.max changelog.num-retained.min
-        changelog.time-retained clustering.columns clustering.incremental clustering.incremental.mode clustering.strategy
-        commit.discard-duplicate-files commit.force-compact commit.force-create-snapshot commit.max-retries commit.max-retry-wait
-        commit.min-retry-wait commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix compaction.delete-ratio-threshold
-        compaction.file-num-limit compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold
-        compaction.max-size-amplification-percent compaction.min.file-num compaction.optimization-interval compaction.size-ratio
-        compaction.skip-expired-partitions compaction.small-file-ratio compaction.total-size-threshold consumer.changelog-only
-        consumer.expiration-time cross-partition-upsert.index-ttl data-file.external-paths.specific-fs data-file.external-paths.strategy
-        delete.force-produce-changelog deletion-vector.index-file.target-size deletion-vectors.modifiable disable-explicit-type-casting
-        dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets dynamic-bucket.target-row-num
-        dynamic-partition-overwrite end-input.check-partition-expire file-index.in-manifest-threshold file.block-size file.compression.zstd-level
-        file.suffix.include.compression ignore-update-before lookup-compact lookup-compact.max-interval lookup-wait manifest.delete-file-drop-stats
-        manifest.full-compaction-threshold-size manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
-        metadata.stats-keep-first-n-columns metadata.stats-mode.per.level metastore.partitioned-table metastore.tag-to-partition
-        num-sorted-run.stop-trigger overwrite-upgrade parquet.enable.dictionary partition partition.end-input-to-done partition.expiration-batch-size
-        partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy partition.expiration-time
-        partition.mark-done-action partition.timestamp-format.strict partition.timestamp-formatter partition.timestamp-pattern path
-        postpone.batch-write-fixed-bucket postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket primary-key
-        record-level.expire-time record-level.time-field rowkind.field sink.process-time-zone sink.watermark-time-zone
-        snapshot.clean-empty-directories snapshot.expire.limit snapshot.ignore-empty-commit snapshot.num-retained.max snapshot.num-retained.min
-        snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file tag.creation-delay
-        tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled
-        target-file-row-num target-file-size write-buffer-for-append write-buffer-size write-buffer-spillable write-max-writers-to-spill write-only
-        zorder.var-length-contribution
-    """,
-    ("not yet", "-"): """
+    ("yes", "-"): """
         consumer-id consumer.ignore-progress consumer.mode continuous.discovery-interval scan.bounded.watermark streaming-read-append-overwrite
         streaming-read-overwrite streaming.read.snapshot.delay
+        branch deletion-vectors.merge-on-read file-index.read.enabled incremental-between incremental-between-scan-mode incremental-between-tag-to-snapshot
+        incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore scan.bucket
+        scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
+        scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
+        table-read.sequence-number.enabled warehouse
     """,
-    ("not yet", "not yet"): """
-        catalog-key field-delimiter format-table.enabled format-table.file.compression format-table.implementation
-        format-table.partition-path-only-value jdbc.password jdbc.user lock.enabled lock.type materialized-table object-location uri
+    ("yes", "refused"): """
+        row-tracking.enabled
+    """,
+    ("-", "yes"): """
+        format-table.file.compression
+        clustering.columns clustering.history-partition.idle-to-full-sort clustering.history-partition.limit clustering.incremental
+        clustering.incremental.mode clustering.incremental.optimize-write clustering.strategy postpone.batch-write-fixed-bucket
+        lock.enabled lock.type
+        add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
+        changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields commit.discard-duplicate-files commit.force-compact
+        commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix
+        compaction.delete-ratio-threshold compaction.force-rewrite-all-files compaction.force-up-level-0 compaction.incremental-size-threshold
+        compaction.max-size-amplification-percent compaction.min.file-num compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour
+        compaction.optimization-interval compaction.size-ratio compaction.small-file-ratio compaction.total-size-threshold cross-partition-upsert.index-ttl
+        data-file.external-paths.specific-fs data-file.external-paths.strategy deletion-vector.index-file.target-size deletion-vectors.modifiable
+        disable-explicit-type-casting dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets
+        dynamic-bucket.target-row-num dynamic-partition-overwrite fields.<column>.stats-mode file-index.in-manifest-threshold file.block-size
+        file.compression.zstd-level file.suffix.include.compression ignore-update-before local-merge-buffer-size lookup-compact lookup-compact.max-interval
+        lookup-wait manifest.delete-file-drop-stats manifest.full-compaction-threshold-size manifest.merge-min-count manifest.target-file-size
+        metadata.stats-dense-store metadata.stats-keep-first-n-columns metadata.stats-mode.per.level num-sorted-run.stop-trigger overwrite-upgrade
+        parquet.enable.dictionary partition path postpone.default-bucket-num primary-key record-level.expire-time record-level.time-field rowkind.field
+        snapshot.ignore-empty-commit source.split.open-file-cost target-file-row-num target-file-size write-buffer-size write-buffer-spillable write-only
+        zorder.var-length-contribution
+        delete.force-produce-changelog postpone.target-row-num-per-bucket postpone.target-size-per-bucket write-buffer-spill.max-disk-size
+        changelog.num-retained.max changelog.num-retained.min changelog.time-retained consumer.changelog-only consumer.expiration-time
+        end-input.check-partition-expire partition.expiration-batch-size partition.expiration-check-interval partition.expiration-max-num
+        partition.expiration-strategy partition.expiration-time partition.mark-done-action partition.timestamp-formatter partition.timestamp-pattern
+        sink.process-time-zone sink.watermark-time-zone snapshot.clean-empty-directories snapshot.expire.limit snapshot.num-retained.max
+        snapshot.num-retained.min snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file
+        tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter
+        tag.time-expire-enabled format-table.enabled compaction.skip-expired-partitions partition.timestamp-format.strict
+    """,
+    ("-", "not yet"): """
+        materialized-table
+        partition.end-input-to-done
     """,
     ("-", "-"): """
+        format-table.implementation
         async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval
-        clustering.history-partition.idle-to-full-sort clustering.history-partition.limit clustering.incremental.optimize-write
-        commit.callback.#.param commit.callbacks compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour
+        commit.callback.#.param commit.callbacks commit.force-create-snapshot
         cross-partition-upsert.bootstrap-parallelism data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold
         format-table.commit-hive-sync-url format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size
-        local-merge-buffer-size local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size
-        lookup.cache-rows lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp
-        lookup.cache.high-priority-pool-ratio lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size
-        lookup.merge-records-threshold lookup.remote-file.enabled lookup.remote-file.level-threshold manifest-sort.enabled
-        manifest-sort.max-rewrite-size manifest-sort.partition-field manifest.merge-optimize.enabled metastore.tag-to-partition.preview page-size
-        partition.idle-time-to-report-statistic partition.mark-done-action.custom.class partition.mark-done-action.http.params
-        partition.mark-done-action.http.url partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
+        local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size lookup.cache-rows
+        lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio
+        lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size lookup.merge-records-threshold lookup.remote-file.enabled
+        lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field manifest.merge-optimize.enabled
+        metastore.tag-to-partition.preview page-size partition.idle-time-to-report-statistic partition.mark-done-action.custom.class
+        partition.mark-done-action.http.params partition.mark-done-action.http.url partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
         postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size row-tracking.partition-group-on-commit
         scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task scan.plan-auto-tag-for-read.time-retained
         scan.plan-sort-partition snapshot.expire.execution-mode snapshot.watermark-idle-timeout sort-compaction.local-sample.magnification
-        sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold source.split.open-file-cost source.split.target-size
-        spill-compression spill-compression.zstd-level stream-scan-mode tag.callback.#.param tag.callbacks visibility-callback.check-interval
-        visibility-callback.enabled visibility-callback.timeout write-buffer-spill.max-disk-size write.batch-memory write.batch-size
+        sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold source.split.target-size spill-compression
+        spill-compression.zstd-level stream-scan-mode tag.callback.#.param tag.callbacks visibility-callback.check-interval visibility-callback.enabled
+        visibility-callback.timeout write-buffer-for-append write-max-writers-to-spill write.batch-memory write.batch-size
         write.sequence-number-init-mode
+        compaction.file-num-limit
     """,
     ("refused", "refused"): """
         blob-descriptor-field blob-field blob-view-field chain-table.enabled data-evolution.enabled pk-clustering-override postpone.merge-on-read
         query-auth.enabled scan.fallback-delta-branch scan.fallback-snapshot-branch vector-field
     """,
     ("-", "refused"): """
+        metastore.partitioned-table metastore.tag-to-partition
         blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-view.resolve.enabled blob-write-null-on-fetch-failure
         blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size blob.target-file-size chain-table.chain-partition-keys
         chain-table.split.key-range-enabled chain-table.streaming.merge-snapshot data-evolution.compaction.rewrite-row-ids
@@ -448,11 +457,10 @@ OPTIONS = {
         data-evolution.row-sidecar.max-selection-ratio full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
         global-index.column-update-action global-index.enabled global-index.external-path global-index.row-count-per-shard global-index.search-mode
         global-index.thread-num lookup.blob-as-descriptor pk-bitmap.index.columns pk-btree.index.columns pk-full-text.index.columns
-        pk-multivalue.index.columns pk-vector.index.columns scalar-index.search-mode variant.inferShreddingSchema
-        variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode
-        variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth variant.shredding.maxSchemaWidth
-        variant.shredding.minFieldCardinalityRatio variant.shreddingSchema vector-index.search-mode vector-search.distribute.enabled
-        vector-search.lateral-join.batch-size vector.file.format vector.target-file-size
+        pk-multivalue.index.columns pk-vector.index.columns scalar-index.search-mode variant.inferShreddingSchema variant.shredding.adaptive.maxInferBufferRow
+        variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth
+        variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio variant.shreddingSchema vector-index.search-mode
+        vector-search.distribute.enabled vector-search.lateral-join.batch-size vector.file.format vector.target-file-size
     """,
 }
 """Keys by (read, write). Whatever reading refuses, `features.unreadable` raises; what only tunes a thing that is refused is `-` there."""
@@ -460,9 +468,9 @@ OPTIONS = {
 LATER = {
     "CARE": """
         branch fallback-branch tag expiration file.branch scenario.20 scenario.21 scenario.35 scenario.36
-        option.changelog.* option.consumer* option.continuous.* option.metastore.tag-to-partition option.partition.end-input-to-done
-        option.partition.expiration-* option.partition.mark-done-action option.partition.timestamp-* option.scan.bounded.watermark option.snapshot.*
-        option.streaming* option.tag.*
+        option.changelog.* option.consumer* option.metastore.tag-to-partition option.partition.end-input-to-done
+        option.partition.expiration-* option.partition.mark-done-action option.partition.timestamp-* option.snapshot.*
+        option.tag.* option.sink.* option.end-input.check-partition-expire option.compaction.skip-expired-partitions
     """,
     "WRITE": """
         procedure.compact procedure.compact_manifest procedure.drop_partition procedure.merge_into procedure.rescale procedure.alter_column_default_value

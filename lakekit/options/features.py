@@ -96,7 +96,7 @@ def refuse(feature: str, where: str, *, instead: str | None = None, path: str | 
 
 _SWITCHES = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override", "postpone.merge-on-read", "query-auth.enabled")
 _NAMES = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
-_KINDS = ("format-table", "materialized-table", "lance-table", "iceberg-table")
+_KINDS = ("format-table", "lance-table", "iceberg-table")
 OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store nothing."""
 

@@ -38,9 +38,9 @@ ELSEWHERE = frozenset(
     auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-external-storage-field
     blob-external-storage-path blob-view.resolve.enabled blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.copy-buffer-size
     blob.split-by-file-size blob.target-file-size cache-page-size chain-table.chain-partition-keys chain-table.split.key-range-enabled
-    chain-table.streaming.merge-snapshot changelog-producer.compaction-interval clustering.history-partition.idle-to-full-sort
-    clustering.history-partition.limit clustering.incremental.optimize-write commit.callback.#.param commit.callbacks compaction.offpeak-ratio
-    compaction.offpeak.end.hour compaction.offpeak.start.hour data-evolution.compaction.rewrite-row-ids data-evolution.merge-into.file-pruning
+    chain-table.streaming.merge-snapshot changelog-producer.compaction-interval
+    commit.callback.#.param commit.callbacks
+    data-evolution.compaction.rewrite-row-ids data-evolution.merge-into.file-pruning
     data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
     data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
     data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold format-table.commit-hive-sync-url
@@ -73,6 +73,7 @@ class FieldOptions:
     nested_key_null_strategy: str = text("nested-key-null-strategy", "merge", "nested_update: what becomes of nested rows whose key is null.")
     nested_sequence_field: tuple[str, ...] = names("nested-sequence-field", "nested_update: fields that say which nested row is newer.")
     count_limit: int = integer("count-limit", INT_MAX, "nested_update: most nested rows.")
+    stats_mode: str | None = text("stats-mode", None, "Statistics of the column in data files: none, counts, truncate(n) or full.")
     ts_field: str | None = text("ts-field", None, "merge_map_with_keytime: field of the value that holds its time; else the last.")
 
 
@@ -124,10 +125,15 @@ class TableOptions:
     changelog_num_retained_min: int | None = integer("changelog.num-retained.min", None, "Fewest long-lived changelogs; else as snapshots.")
     changelog_time_retained_ms: int | None = duration("changelog.time-retained", None, "Age limit of changelogs; else as snapshots.")
     clustering_columns: tuple[str, ...] = names("clustering.columns", "Sort columns for clustering.", "sink.clustering.by-columns")
+    clustering_history_partition_idle_to_full_sort_ms: int | None = duration(
+        "clustering.history-partition.idle-to-full-sort", None, "Idle time after which a partition is clustered as a whole."
+    )
+    clustering_history_partition_limit: int = integer("clustering.history-partition.limit", 5, "Idle partitions clustered per run.")
     clustering_incremental: bool = flag("clustering.incremental", False, "Enable incremental clustering.")
     clustering_incremental_mode: str = choice(
         "clustering.incremental.mode", "global-sort", "Whether clustering sorts everything or file by file.", "global-sort local-sort"
     )
+    clustering_incremental_optimize_write: bool = flag("clustering.incremental.optimize-write", False, "Cluster rows before they are written, too.")
     clustering_strategy: str = text("clustering.strategy", "auto", "How clustering sorts: auto, order, zorder or hilbert.", "sink.clustering.strategy")
     commit_discard_duplicate_files: bool = flag("commit.discard-duplicate-files", False, "Drop already committed files in APPEND commits.")
     commit_force_compact: bool = flag("commit.force-compact", False, "Wait for compaction before every commit.")
@@ -149,6 +155,9 @@ class TableOptions:
     )
     compaction_max_size_amplification_percent: int = integer("compaction.max-size-amplification-percent", 200, "Size amplification limit.")
     compaction_min_file_num: int = integer("compaction.min.file-num", 5, "Minimum files for an append compaction.")
+    compaction_offpeak_ratio: int = integer("compaction.offpeak-ratio", 0, "Added to the size ratio in off-peak hours.")
+    compaction_offpeak_start_hour: int = integer("compaction.offpeak.start.hour", -1, "First off-peak hour of the day; -1: there is none.")
+    compaction_offpeak_end_hour: int = integer("compaction.offpeak.end.hour", -1, "First hour of the day after the off-peak ones; -1: there is none.")
     compaction_optimization_interval_ms: int | None = duration(
         "compaction.optimization-interval", None, "Interval of early full compactions, for readers of compacted files only."
     )
@@ -270,7 +279,9 @@ class TableOptions:
     partition_timestamp_formatter: str | None = text("partition.timestamp-formatter", None, "Formatter of partition times.")
     partition_timestamp_pattern: str | None = text("partition.timestamp-pattern", None, "Template of partition times, such as $dt $hm.")
     pk_clustering_override: bool = flag("pk-clustering-override", False, "Sort files by clustering columns instead of PK.", fixed=True)
-    postpone_batch_write_fixed_bucket: bool = flag("postpone.batch-write-fixed-bucket", True, "Batch writes go to real buckets.")
+    postpone_batch_write_fixed_bucket: bool = flag(
+        "postpone.batch-write-fixed-bucket", True, "Batch writes go to real buckets; lakekit's do where the option is given."
+    )
     postpone_batch_write_fixed_bucket_max_parallelism: int = integer("postpone.batch-write-fixed-bucket.max-parallelism", 2048, "Cap of inferred buckets.")
     postpone_batch_write_fixed_bucket_rescale_load_factor: int = integer(
         "postpone.batch-write-fixed-bucket.rescale-load-factor", 32, "Tolerance before enlarging."

@@ -1,8 +1,14 @@
-"""Tags that engines make by the clock, one a period: what their names say, and which came before one (ENGINE 5.10, 6.3; `TagPeriodHandler`)."""
+"""Tags that engines make by the clock, one a period: what their names say, and which came before one (ENGINE 5.10, 6.3; `TagPeriodHandler`).
+
+daily          2024-01-01        20240101            any name that begins so and goes on after a blank counts too
+hourly         2024-01-01 05     20240101 05    2024010105
+two-hours      2024-01-01 04
+a duration     202401010405      year, month, day, hour, minute
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
@@ -11,20 +17,43 @@ from lakekit.meta import tags
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
+BY_CLOCK = ("process-time", "watermark")
+"""The values of `tag.automatic-creation` by which every commit may make tags."""
 _DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
+_MINUTES = "%Y%m%d%H%M"
+_LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
+
+
+def length(handle: Handle) -> timedelta:
+    """How long a period is."""
+    free = handle.options.tag_creation_period_duration_ms
+    return _LENGTHS[handle.options.tag_creation_period] if free is None else timedelta(milliseconds=free)
+
+
+def name_of(handle: Handle, period: datetime) -> str:
+    """The name of a period's tag."""
+    return period.strftime(_shape(handle))
 
 
 def period_of(handle: Handle, name: str) -> datetime | None:
     """The period that a tag's name stands for; None for a name that the table's automatic tags would not have."""
-    options = handle.options
-    shapes = _DAYS if options.tag_creation_period == "daily" else _HOURS
-    shape = shapes[options.tag_period_formatter]
+    shape = _shape(handle)
+    text = name.partition(" ")[0] if shape in _DAYS.values() else name
     try:
-        found = datetime.strptime(name, shape).replace(tzinfo=UTC)
+        found = datetime.strptime(text, shape).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return found if found.strftime(shape) == name else None
+    return found if found.strftime(shape) == text else None
+
+
+def _shape(handle: Handle) -> str:
+    options = handle.options
+    if options.tag_creation_period_duration_ms is not None:
+        return _MINUTES
+    if options.tag_creation_period == "two-hours":
+        return _HOURS["with_dashes"]
+    return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
 
 
 def previous(handle: Handle, name: str) -> str | None:

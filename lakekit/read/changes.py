@@ -54,16 +54,6 @@ class Changes:
     newest_only: bool = False
     numbered: bool = False
 
-    @property
-    def partition_keys(self) -> Sequence[str]:
-        """Columns that partitions decide."""
-        return self.handle.schema.partition_keys
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Columns on which all versions of a row agree."""
-        return self.handle.schema.trimmed_primary_keys
-
     def schema(self) -> Mapping[str, pl.DataType]:
         """Kind first, then the table's columns."""
         kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)

@@ -23,7 +23,7 @@ import polars as pl
 
 from lakekit.codec import hashing
 from lakekit.lsm import age
-from lakekit.types import part
+from lakekit.lsm.changelog import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
-    from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
 
@@ -72,7 +71,7 @@ def _retracts(kinds: pl.Series) -> Mask:
 def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) -> Mask:
     """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
     values = [name for name in handle.schema.names if _BEFORE + name in joined.columns]
-    unlike = [_ordered(pl.col(name), t := handle.schema.field(name).type).ne_missing(_ordered(pl.col(_BEFORE + name), t)) for name in values]
+    unlike = [in_order(pl.col(name), t := handle.schema.field(name).type).ne_missing(in_order(pl.col(_BEFORE + name), t)) for name in values]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
     mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_BEFORE + KIND]))
     if not mask.any():
@@ -82,25 +81,6 @@ def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) 
         order = _settled(joined, both, order, handle, rule)
     found: Mask = mask & (order > 0)
     return found
-
-
-def _ordered(column: pl.Expr, t: DataType) -> pl.Expr:
-    """Values of which equal ones compare equal: the entries of a map have no order of their own."""
-    if not _has_maps(t):
-        return column
-    match t.root:
-        case "MAP" | "MULTISET":
-            value = _ordered(pl.element().struct.field("value"), t.value) if t.value is not None else pl.element().struct.field("value")
-            entry = pl.struct(pl.element().struct.field("key"), value.alias("value"))
-            return column.list.eval(entry.sort_by(pl.element().struct.field("key")))
-        case "ARRAY":
-            return column.list.eval(_ordered(pl.element(), part(t.element)))
-    parts = [_ordered(column.struct.field(f.name), f.type).alias(f.name) for f in t.fields]
-    return pl.when(column.is_not_null()).then(pl.struct(parts))
-
-
-def _has_maps(t: DataType) -> bool:
-    return t.root in ("MAP", "MULTISET") or any(_has_maps(u) for u in (t.element, *(f.type for f in t.fields)) if u is not None)
 
 
 def _order(joined: pl.DataFrame, both: Mask, rule: MergeRule) -> NDArray[np.int8]:

@@ -11,6 +11,7 @@ from lakekit.predicate import words
 from lakekit.read import lazy
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
+from lakekit.read.spelled import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,8 +79,8 @@ def explain(scan: Scan, expr: pl.Expr | None) -> Explain:
     if expr is None:
         return _told(scan, ANYWHERE, None)
     filters = lazy.filters_of(expr, scan.schema())
-    condition, _ = lazy.condition_of(filters, scan.partition_keys, scan.keys)
-    said = [exactly(found.pyarrow_str) for found in filters]
+    condition, _ = lazy.condition_of(filters, scan.handle.schema)
+    said = [exactly(text_of(found)) for found in filters]
     # Polars hands over the last conjunct first
     parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
     if len(parts) < 2:

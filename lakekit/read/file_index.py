@@ -42,7 +42,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         return file.name, _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, predicate)
 
     with work(handle.world, "planning", "file indexes", len(indexed)) as under_way:
-        found = world.each(one, indexed, after=lambda _: under_way.advance())
+        found = world.each(one, indexed, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote)
     return {name: hit for name, hit in found if hit is not True}
 
 

@@ -16,10 +16,13 @@ from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLaz
 from lakekit import world
 from lakekit.predicate import conjunction
 from lakekit.read.condition import Condition, predicate_of
+from lakekit.read.spelled import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lakekit.meta.handle import Handle
+    from lakekit.model.schema import TableSchema
 
 _REMEMBERED = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
@@ -29,12 +32,8 @@ class Source(Protocol):
     """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
 
     @property
-    def partition_keys(self) -> Sequence[str]:
-        """Columns that partitions decide."""
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Columns on which all versions of a row agree."""
+    def handle(self) -> Handle:
+        """The table, as the frame's columns are."""
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame, fixed when the scan was made."""
@@ -75,7 +74,7 @@ class PaimonScan(LazyFrameResolver):
         """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
         world.refuse_fork()
         version = self.source.version()
-        condition, decided = condition_of(filters, self.source.partition_keys, self.source.keys)
+        condition, decided = condition_of(filters, self.source.handle.schema)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)
         if version == existing_resolved_version_key:
             return None, props
@@ -121,20 +120,21 @@ def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[Fil
     return asked.filters
 
 
-def condition_of(filters: Sequence[FilterExpr], partition_keys: Sequence[str], keys: Sequence[str]) -> tuple[Condition, list[int]]:
+def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Condition, list[int]]:
     """The condition of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
     on_partition, on_key, decided, predicates = [], [], [], []
+    partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
     for at, found in enumerate(filters):
-        used = set(found.expr.meta.root_names())
-        if used and used <= set(partition_keys) and found.pyarrow_str is not None:
+        used, said = set(found.expr.meta.root_names()), text_of(found)
+        if used and used <= partition_keys and said is not None:
             on_partition.append(found.expr)
             decided.append(at)
-        elif used and used <= set(keys) and found.pyarrow_str is not None:
+        elif used and used <= keys and said is not None:
             on_key.append(found.expr)
-        predicates.append(predicate_of(found.pyarrow_str))
+        predicates.append(predicate_of(said))
     return Condition(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
 
 def _text(filters: Sequence[FilterExpr], decided: Sequence[int]) -> tuple[str | bytes | None, ...]:
     """Everything of the filters that a plan depends on: what pyarrow says, and the whole expression where it is decided here."""
-    return tuple(f.expr.meta.serialize() if at in decided else f.pyarrow_str for at, f in enumerate(filters))
+    return tuple(f.expr.meta.serialize() if at in decided else text_of(f) for at, f in enumerate(filters))

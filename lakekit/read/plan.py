@@ -113,9 +113,10 @@ def plan_read(
     *,
     limit: int | None = None,
     without: frozenset[bytes] = frozenset(),
-    level: int | None = None,
+    levels: range | None = None,
+    hides_level_zero: bool = True,
 ) -> Plan:
-    """The plan of a batch read of a position, `without` some partitions, or of one `level` only.
+    """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
 
     Reads metadata only. Raises `Unsupported` for a table that cannot be read.
     """
@@ -133,10 +134,10 @@ def plan_read(
     if keep is not None:
         funnel.steps.append(Step("files", _file_count(kept), len(funnel.entries), "partition"))
         condition = replace(condition, on_partition=())
-    funnel.step("not visible before compaction", _visible(handle, funnel.entries))
+    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero))
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
-    if level is not None:
-        funnel.step(f"level {level}", funnel.entries.numbers("level") == level)
+    if levels is not None:
+        funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
     if without:
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
@@ -179,10 +180,21 @@ def plan_stored(handle: Handle, position: Position, condition: Condition) -> Pla
     return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
 
 
-def plan_change(handle: Handle, snapshot: Snapshot, entries: Entries, condition: Condition, *, hides_level_zero: bool) -> Plan:
-    """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` says so."""
+def plan_change(
+    handle: Handle,
+    snapshot: Snapshot,
+    entries: Entries,
+    condition: Condition,
+    *,
+    hides_level_zero: bool,
+    hides_postponed: bool = True,
+    created_since_ms: int | None = None,
+) -> Plan:
+    """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` and `hides_postponed` say so."""
     funnel = Funnel(entries)
-    funnel.step("not visible before compaction", _visible(handle, entries, hides_level_zero=hides_level_zero))
+    if created_since_ms is not None:
+        funnel.step("creation time", _created_since(funnel.entries, created_since_ms))
+    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
     return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
 
 
@@ -216,13 +228,13 @@ def live(handle: Handle, snapshot: Snapshot) -> Entries:
     return manifests.live(handle, snapshot)
 
 
-def partitions_of(handle: Handle, position: Position, *, level: int | None = None) -> frozenset[bytes]:
-    """The serialized partitions that a position has visible files in, or files of that level."""
+def partitions_of(handle: Handle, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
+    """The serialized partitions that a position has visible files in, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
     entries = _seen(handle, live(handle, position.snapshot))
-    if level is not None:
-        entries = entries.filter(entries.numbers("level") == level)
+    if levels is not None:
+        entries = entries.filter(_in_levels(entries, levels))
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
@@ -242,9 +254,10 @@ def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True) -> Mask | None:
+def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
     """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
-    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET if handle.options.bucket == POSTPONE_BUCKET else np.ones(len(entries), bool)
+    hides = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
+    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET if hides else np.ones(len(entries), bool)
     if hides_level_zero and handle.schema.primary_keys and sections.hides_level_zero(handle):
         mask &= entries.numbers("level") > 0
     return None if mask.all() else mask
@@ -254,6 +267,11 @@ def _in_bucket(handle: Handle, entries: Entries) -> Mask | None:
     """The one bucket that `scan.bucket` names; None without it."""
     wanted = handle.options.scan_bucket
     return None if wanted is None else entries.numbers("bucket") == wanted
+
+
+def _in_levels(entries: Entries, levels: range) -> Mask:
+    numbers: NDArray[np.int64] = entries.numbers("level")
+    return (numbers >= levels.start) & (numbers < levels.stop)
 
 
 def _seen(handle: Handle, entries: Entries) -> Entries:

@@ -7,7 +7,7 @@ unknown keeps the file. Floating point columns are never dropped from above: Pol
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _INT64 = range(-(2**63), 2**63)
+_WIDE = Context(prec=38)
+"""Python's own context keeps 28 digits, DECIMAL 38."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,7 @@ def _timestamp_scalar(value: Instant, t: DataType) -> pa.Scalar | None:
 
 def _decimal_scalar(value: Any, t: DataType) -> pa.Scalar | None:
     try:
-        exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)))
+        exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE)
     except InvalidOperation:
         return None
     if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):

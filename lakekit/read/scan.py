@@ -36,8 +36,8 @@ RAW = (
 class Scan:
     """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes.
 
-    `kind_column` puts the kind of each row before them, `numbered` its sequence number after that; `keeps_deletes` keeps standing deletes; `level` reads the
-    files of that level only.
+    `kind_column` puts the kind of each row before them, `numbered` its sequence number after that; `keeps_deletes` keeps standing deletes; `levels` reads the
+    files of those levels only.
     """
 
     handle: Handle
@@ -47,17 +47,7 @@ class Scan:
     kind_column: str | None = None
     numbered: bool = False
     keeps_deletes: bool = False
-    level: int | None = None
-
-    @property
-    def partition_keys(self) -> Sequence[str]:
-        """Columns that partitions decide."""
-        return self.handle.schema.partition_keys
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Columns on which all versions of a row agree."""
-        return self.handle.schema.trimmed_primary_keys
+    levels: range | None = None
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame."""
@@ -94,30 +84,35 @@ class Scan:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
         fallback = stand_in(handle, position, self.at)
         if fallback is None:
-            return [plan.plan_read(handle, position, condition, limit=limit, level=self.level)]
+            return [plan.plan_read(handle, position, condition, limit=limit, levels=self.levels)]
         other, there = fallback
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
         sides = [(handle, position), (other, there)]
         first, second = reversed(sides) if handle.fallback_first else sides
-        taken = plan.partitions_of(*first, level=self.level)
+        taken = plan.partitions_of(*first, levels=self.levels)
         return [
-            plan.plan_read(*first, condition, limit=limit, level=self.level),
-            plan.plan_read(*second, condition, without=taken, level=self.level),
+            plan.plan_read(*first, condition, limit=limit, levels=self.levels),
+            plan.plan_read(*second, condition, without=taken, levels=self.levels),
         ]
 
     def _now(self, position: Position) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""
         if position.schema_id is not None or schemas.ids(self.handle)[-1] == self.handle.newest_schema_id:
             return self.handle
-        newest = schemas.latest(self.handle)
-        today = {field.id: field for field in newest.fields}
-        for field in self.fields:
-            now = today.get(field.id)
-            if now is None or now.type.as_nullable() != field.type.as_nullable():
-                what = "was dropped" if now is None else f"is {now.type} now"
-                msg = f"column {field.name!r} of {self.handle.name} was {field.type} when scan() was called and {what}; call t.scan() again"
-                raise SchemaChanged(msg, column=field.name)
-        return replace(self.handle.with_schema(newest), schema=replace(self.handle.schema, options=newest.options))
+        return today(self.handle, self.fields, "scan()")
+
+
+def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
+    """The handle with its columns and today's options. Raises `SchemaChanged` where the `fields` of what was `asked` are no more what they were."""
+    newest = schemas.latest(handle)
+    found = {field.id: field for field in newest.fields}
+    for field in fields:
+        now = found.get(field.id)
+        if now is None or now.type.as_nullable() != field.type.as_nullable():
+            what = "was dropped" if now is None else f"is {now.type} now"
+            msg = f"column {field.name!r} of {handle.name} was {field.type} when {asked} was called and {what}; call t.{asked} again"
+            raise SchemaChanged(msg, column=field.name)
+    return replace(handle.with_schema(newest), schema=replace(handle.schema, options=newest.options))
 
 
 def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
@@ -170,7 +165,7 @@ def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = 
         msg = f"{key} asks for what changed in {handle.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
         raise InvalidOption(msg, key=key, value=handle.all_options[key])
     position = travel.locate(handle, at)
-    if position.snapshot is None and handle.all_options.get("type") == OBJECTS:
+    if position.snapshot is None and handle.all_options.get("type") == OBJECTS and not handle.all_options.get("object-location"):
         raise refuse(OBJECTS, f"table {handle.name}")
     handle = travel.schema_of(handle, position)
     return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)

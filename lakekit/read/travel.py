@@ -16,6 +16,8 @@ from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.meta import schemas, snapshots, tags
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
 
@@ -55,6 +57,11 @@ def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
         return past(_at(handle, at))
+    return _by_mode(handle, *asked(handle))
+
+
+def asked(handle: Handle) -> tuple[str, dict[str, str]]:
+    """The scan mode that the table's options mean, and those options. Raises `InvalidOption` where they contradict each other."""
     found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
     named = [key for key in POSITIONS if key in found]
     if len(named) > 1:
@@ -64,7 +71,7 @@ def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
     if named and mode in NEWEST:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {named[0]} names another: set one of them"
         raise InvalidOption(msg, key=named[0], value=found[named[0]])
-    return _by_mode(handle, mode, found)
+    return mode, found
 
 
 def _mode(mode: str, found: dict[str, str]) -> str:
@@ -86,15 +93,15 @@ def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
         case "latest-full" | "latest":
             return Position(snapshot=snapshots.latest(handle))
         case "compacted-full":
-            return Position(snapshot=_compacted(handle))
+            return Position(snapshot=compacted(handle))
         case "from-timestamp":
-            return past(_before(handle, _millis(found)))
+            return past(_before(handle, millis(found)))
         case "from-snapshot" | "from-snapshot-full":
             return past(_named(handle, found, mode))
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(handle), created_since_ms=_number(found, "scan.file-creation-time-millis"))
+            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, "scan.file-creation-time-millis"))
         case "from-creation-timestamp":
-            return _since_creation(handle, _number(found, "scan.creation-time-millis"))
+            return since_creation(handle, whole_number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
 from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
     raise InvalidOption(msg, key="scan.mode", value=mode)
@@ -147,11 +154,11 @@ def _named(handle: Handle, found: dict[str, str], mode: str) -> Snapshot:
     if "scan.version" in found:
         return _version(handle, found["scan.version"])
     if "scan.snapshot-id" in found:
-        return snapshots.read(handle, _number(found, "scan.snapshot-id"))
+        return snapshots.read(handle, whole_number(found, "scan.snapshot-id"))
     if "scan.tag-name" in found:
         return tags.read(handle, found["scan.tag-name"]).snapshot
     if "scan.watermark" in found:
-        return snapshots.at_watermark(handle, _number(found, "scan.watermark"))
+        return snapshots.at_watermark(handle, whole_number(found, "scan.watermark"))
     msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
@@ -168,7 +175,7 @@ def _version(handle: Handle, version: str) -> Snapshot:
     raise tags.missing(handle, version)
 
 
-def _compacted(handle: Handle) -> Snapshot | None:
+def compacted(handle: Handle) -> Snapshot | None:
     """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
     every = handle.options.full_compaction_delta_commits
     if every is None and handle.options.changelog_producer == "full-compaction":
@@ -180,7 +187,7 @@ def _compacted(handle: Handle) -> Snapshot | None:
     return snapshots.latest(handle)
 
 
-def _since_creation(handle: Handle, time_ms: int) -> Position:
+def since_creation(handle: Handle, time_ms: int) -> Position:
     """The first snapshot after the last one before a time, else the newest with only the files made since."""
     earlier = snapshots.at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id + 1 in snapshots.ids(handle):
@@ -188,9 +195,10 @@ def _since_creation(handle: Handle, time_ms: int) -> Position:
     return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
 
 
-def _millis(found: dict[str, str]) -> int:
+def millis(found: Mapping[str, str]) -> int:
+    """The time that `scan.timestamp` or `scan.timestamp-millis` names."""
     if "scan.timestamp-millis" in found:
-        return _number(found, "scan.timestamp-millis")
+        return whole_number(found, "scan.timestamp-millis")
     text = found.get("scan.timestamp", "")
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
@@ -199,7 +207,8 @@ def _millis(found: dict[str, str]) -> int:
         raise InvalidOption(msg, key="scan.timestamp", value=text) from None
 
 
-def _number(found: dict[str, str], key: str) -> int:
+def whole_number(found: Mapping[str, str], key: str) -> int:
+    """A whole number of 64 bits among options. Raises `InvalidOption`."""
     text = found.get(key, "").strip()
     number = digits(text.removeprefix("-"))
     if number is None or number >= 2**63:

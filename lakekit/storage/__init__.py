@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from lakekit import registry
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.storage.local import LocalStorage, absolute
+from lakekit.storage.store_options import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,23 +24,16 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-_OBJECT_STORES = {
-    "s3": "S3",
-    "s3a": "S3",
-    "s3n": "S3",
-    "gs": "Google Cloud Storage",
-    "abfs": "Azure",
-    "abfss": "Azure",
-    "az": "Azure",
-    "wasb": "Azure",
-    "oss": "OSS",
-}
+NOT_PARTS = frozenset({"folders", "local", "memory", "probe", "protocol", "put_once", "store_options", "together", "turns"})
+"""Modules of this folder that no location asks for by name."""
 
 
-def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001, ARG001 - options are for stores
+def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001 - as lk.open
     """The storage a location asks for, and the location as that storage's path.
 
-    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local. Raises `Unsupported` for other schemes, `InvalidOption` for a broken URL.
+    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local; `s3:`, `gs:`, `az:`, `abfss:` and their like are object stores, opened with
+    `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the extra lakekit[cloud], `InvalidOption` for a
+    broken URL or options.
     """
     text = location if isinstance(location, str) else location.__fspath__()
     if not isinstance(text, str):
@@ -52,12 +47,13 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     scheme = found.group(1).lower()
     if scheme == "file":
         return LocalStorage(), absolute(_path_of_url(text))
-    if scheme in _OBJECT_STORES:
-        raise Unsupported(
-            f"{scheme}:// locations ({_OBJECT_STORES[scheme]}) need the extra lakekit[cloud], which this version has not; read a local copy",
-            feature="storage.object",
-        )
-    raise Unsupported(f"no storage is called {scheme!r} in {text!r}; lakekit reads local paths and file:// URLs", feature=f"storage.{scheme}")
+    if scheme in SCHEMES:
+        found_storage: tuple[Storage, str] = registry.load("storage", "object").open(text, storage_options)
+        return found_storage
+    raise Unsupported(
+        f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: {', '.join(SCHEMES)}",
+        feature=f"storage.{scheme}",
+    )
 
 
 def _path_of_url(url: str) -> str:

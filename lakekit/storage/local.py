@@ -7,22 +7,35 @@ directory is synced. Temporary files are called `.<name>.<uuid>.tmp`, which no r
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat as modes
+import time
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage.protocol import FileMissing, Stat
+from lakekit.world import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
+_CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Why a link was not made, for sure; of other errors nobody knows when they were met."""
+_NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CHUNK = 1 << 30
+_EARLY_BYTES = 4 << 20
+_LOOK_AGAIN_S = 0.002
 
 
 def absolute(path: str) -> str:
@@ -96,7 +109,8 @@ class LocalStorage:
             try:
                 os.link(temporary, path)  # no other call is atomic and refuses to overwrite
             except OSError as wrong:
-                return self._settle(path, data, wrong)
+                if not self._settle(path, data, wrong):
+                    return False
         try:
             _sync_directory(path)
         except OSError as wrong:
@@ -109,6 +123,8 @@ class LocalStorage:
             raise Unsupported(
                 f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely there", feature="storage.hard-links"
             ) from why
+        if why.errno in _CERTAIN:
+            raise _failed(path, why) from why
         try:
             return self.read(path) == data
         except StorageFailed as unreadable:
@@ -116,20 +132,43 @@ class LocalStorage:
 
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
-        temporary = _temporary_name(path)
+        temporary, number, is_done = _temporary_name(path), -1, False
         try:
             _make_directory(path)
-            with open(temporary, "xb") as file:  # noqa: PTH123
+            with io.BufferedWriter(_Early(temporary, "xb")) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
+                number = os.fstat(file.fileno()).st_ino
             os.replace(temporary, path)  # noqa: PTH105
             _sync_directory(path)
+            is_done = True
         except (OSError, ValueError) as wrong:
             raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
         finally:
             with suppress(OSError, ValueError):
+                if not is_done and number >= 0 and os.stat(path).st_ino == number:  # noqa: PTH116 - it stands there, and is not safe
+                    os.unlink(path)  # noqa: PTH108
+            with suppress(OSError, ValueError):
                 os.unlink(temporary)  # noqa: PTH108
+
+    def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Several whole files, all synced before the first gets its name: see `lakekit.storage.together`."""
+        with ExitStack() as stack:
+            written = []
+            for path, data in files:
+                temporary = stack.enter_context(self._temporary(path, data, sync=False))
+                handle = os.open(temporary, os.O_WRONLY | os.O_CLOEXEC)
+                stack.callback(os.close, handle)
+                written.append((path, temporary, handle))
+            try:
+                each(lambda one: os.fsync(one[2]), written)  # one wait for the disk, not one a file
+                for path, temporary, _ in written:
+                    os.replace(temporary, path)  # noqa: PTH105
+                for path in {path.rpartition("/")[0]: path for path, _, _ in written}.values():
+                    _sync_directory(path)
+            except OSError as wrong:
+                raise _failed(written[0][0], wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -140,8 +179,50 @@ class LocalStorage:
             except (OSError, ValueError) as wrong:
                 raise _failed(path, wrong) from wrong
 
+    def make_directory(self, path: str) -> None:
+        try:
+            _make_directory(f"{path}/")
+        except (OSError, ValueError) as wrong:
+            raise _failed(path, wrong) from wrong
+
+    def move_directory(self, source: str, target: str) -> None:
+        try:
+            _make_directory(target)
+            os.rename(source, target)  # noqa: PTH104 - which refuses a target that holds anything
+            _sync_directory(target)
+            _sync_directory(source)
+        except (OSError, ValueError) as wrong:
+            raise _failed(source, wrong) from wrong
+
+    def remove_directories(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                os.rmdir(path)  # noqa: PTH106 - which refuses a link to a directory, and one that holds anything
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ValueError) as wrong:
+                if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY):
+                    raise _failed(path, wrong) from wrong
+
     def polars(self, path: str) -> str | None:
         return path
+
+    @contextmanager
+    def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
+        """A lock on the directory (`flock`), which the system takes back from a process that ends. See `lakekit.storage.turns`."""
+        handle = _turn(directory, time.monotonic() + patience_ms / 1000)
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+    def polars_options(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def is_remote(self) -> bool:
+        return False
 
     @contextmanager
     def _temporary(self, path: str, data: bytes, *, sync: bool) -> Iterator[str]:
@@ -160,6 +241,23 @@ class LocalStorage:
         finally:
             with suppress(OSError, ValueError):
                 os.unlink(temporary)  # noqa: PTH108
+
+
+class _Early(io.FileIO):
+    """A file whose bytes are on their way to the disk while more are made: the sync at its end has less to wait for."""
+
+    _started = 0
+    _written = 0
+
+    def write(self, data: Any, /) -> int:
+        """Writes, and starts what has gathered."""
+        count = super().write(data)
+        self._written += count
+        if self._written - self._started >= _EARLY_BYTES and hasattr(os, "posix_fadvise"):
+            # Linux starts to write pages that are not on the disk yet, and drops only those that are: none of these
+            os.posix_fadvise(self.fileno(), self._started, self._written - self._started, os.POSIX_FADV_DONTNEED)
+            self._started = self._written
+        return count
 
 
 def _read(handle: int, offset: int, wanted: int) -> bytes:
@@ -203,6 +301,36 @@ def _make_directory(path: str) -> None:
         with suppress(FileExistsError):
             os.mkdir(directory)  # noqa: PTH102
         _sync_directory(directory)
+
+
+def _turn(directory: str, deadline: float) -> int | None:
+    """A handle that holds the lock; None where it cannot be had in time, or at all."""
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        while not _locked(handle):
+            if time.monotonic() >= deadline:
+                os.close(handle)
+                return None
+            time.sleep(_LOOK_AGAIN_S)
+    except BaseException as interrupt:
+        os.close(handle)
+        if isinstance(interrupt, OSError):  # this file system has no locks
+            return None
+        raise
+    return handle
+
+
+def _locked(handle: int) -> bool:
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, "no locks")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _sync_directory(path: str) -> None:

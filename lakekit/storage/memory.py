@@ -6,7 +6,7 @@ import io
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakekit.storage.protocol import FileMissing, Stat
 
@@ -71,8 +71,18 @@ class MemoryStorage:
             self.trace.append(("delete", path))
             self.files.pop(path, None)
 
+    def remove_directories(self, paths: Iterable[str]) -> None:
+        """There are no directories here, only names."""
+
     def polars(self, path: str) -> str | None:  # noqa: ARG002 - nothing outside this process can open it
         return None
+
+    def polars_options(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def is_remote(self) -> bool:
+        return False
 
     def count(self, operation: str) -> int:
         """How often an operation was asked for."""

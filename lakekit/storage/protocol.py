@@ -7,7 +7,7 @@ leaping: a file is claimed by `put_if_absent`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 from lakekit.errors import StorageFailed
 
@@ -79,6 +79,19 @@ class Storage(Protocol):
         """Removes files; one that is not there is none to remove."""
         ...
 
+    def remove_directories(self, paths: Iterable[str]) -> None:
+        """Removes those directories that are empty, in this order; the others stay. Where directories are but parts of names there is nothing to do."""
+        ...
+
     def polars(self, path: str) -> str | None:
         """What Polars may open itself to read the file; None: it must go through this storage."""
+        ...
+
+    def polars_options(self) -> dict[str, Any]:
+        """What Polars must be told to open it: `storage_options` and `credential_provider` of its scans; nothing where a path is enough."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each call is a request over a network, so that few and many at once are better than many in turn."""
         ...

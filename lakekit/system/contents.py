@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
 from lakekit.files import places
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 WALL = pl.Datetime("ms")
+_KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
+"""What codes mean, in their order."""
 _RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
 _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
@@ -42,49 +45,85 @@ def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
     return frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
 
 
+FILE = (
+    "partition",
+    "bucket",
+    "level",
+    "file_name",
+    "row_count",
+    "size_bytes",
+    "delete_row_count",
+    "deleted_row_count",
+    "min_key",
+    "max_key",
+    "min_sequence_number",
+    "max_sequence_number",
+    "schema_id",
+    "source",
+    "creation_time",
+    "extra_files",
+    "embedded_index_bytes",
+    "file_path",
+)
+"""The columns of a data file."""
+
+
 def files(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
     """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
 
     `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
     """
     entries = live(handle, snapshot)
-    keys = handle.schema.key_fields
-    names = pl.Series("file_name", entries.column("file_name"))
-    made = {
-        "partition": partition_texts(handle, entries),
-        "bucket": pl.Series(entries.column("bucket")),
-        "level": pl.Series(entries.column("level")),
-        "file_name": names,
-        "row_count": pl.Series(entries.column("row_count")),
-        "size_bytes": pl.Series(entries.column("file_size")),
-        "delete_row_count": pl.Series(entries.column("delete_row_count")),
-        "deleted_row_count": _hidden(handle, snapshot, names),
-        "min_key": structs(keys, entries.column("min_key")),
-        "max_key": structs(keys, entries.column("max_key")),
-        "min_sequence_number": pl.Series(entries.column("min_sequence_number")),
-        "max_sequence_number": pl.Series(entries.column("max_sequence_number")),
-        "schema_id": pl.Series(entries.column("schema_id")),
-        "source": pl.Series(entries.column("file_source")).replace_strict({0: "APPEND", 1: "COMPACT"}, default=None, return_dtype=pl.String),
-        "creation_time": pl.Series(entries.column("creation_time")).cast(WALL),
-        "extra_files": pl.Series(entries.column("extra_files"), dtype=pl.List(pl.String)),
-        "embedded_index_bytes": pl.Series(entries.column("embedded_index")).bin.size().cast(pl.Int64),
-        "file_path": pl.Series(places.data_file_paths(handle, entries), dtype=pl.String),
-    }
-    return pl.DataFrame([series.alias(name) for name, series in made.items()])
+    found = described(handle, entries, [name for name in FILE if name != "deleted_row_count"])
+    return found.insert_column(FILE.index("deleted_row_count"), _hidden(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
+
+
+def described(handle: Handle, entries: Entries, columns: Sequence[str]) -> pl.DataFrame:
+    """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
+    return pl.DataFrame([_described(handle, entries, name).alias(name) for name in columns])
+
+
+def _described(handle: Handle, entries: Entries, name: str) -> pl.Series:
+    match name:
+        case "partition":
+            return partition_texts(handle, entries)
+        case "min_key" | "max_key":
+            return structs(handle.schema.key_fields, entries.column(name))
+        case "kind":
+            return _worded(entries.column(name), _KINDS)
+        case "source":
+            return _worded(entries.column("file_source"), _SOURCES)
+        case "creation_time":
+            return pl.Series(entries.column(name)).cast(WALL)
+        case "extra_files":
+            return pl.Series(entries.column(name), dtype=pl.List(pl.String))
+        case "embedded_index_bytes":
+            return pl.Series(entries.column("embedded_index")).bin.size().cast(pl.Int64)
+        case "file_path":
+            return pl.Series(places.data_file_paths(handle, entries), dtype=pl.String)
+    return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
+
+
+def _worded(codes: pa.Array, words: pa.StringArray) -> pl.Series:
+    """The word of each code, null for one without (Arrow asks for less than a query of Polars does, and every listing comes through here)."""
+    return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
 
 
 def partitions(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
-    """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file."""
+    """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file.
+
+    Null and blank text share one directory and stay partitions of their own.
+    """
     entries = live(handle, snapshot)
     values = structs(handle.schema.partition_fields, entries.column("partition"))
-    return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values).sort("partition")
+    return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
 
 
 def buckets(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
     level_zero = (pl.col("level") == 0).sum()
     runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
-    return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None).sort("partition", "bucket")
+    return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None)
 
 
 def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
@@ -139,7 +178,7 @@ def partition_texts(handle: Handle, entries: Entries) -> pl.Series:
 
 
 def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
-    parts = [partition_texts(handle, entries)]
+    parts = [partition_texts(handle, entries), pl.Series("row", entries.column("partition"))]
     parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
     some = pl.DataFrame(parts)
     sums = [
@@ -151,10 +190,12 @@ def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, val
     ]
     if values is not None:
         some, sums = some.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
-    return some.group_by(by).agg(sums)
+    return some.group_by(*by, "row").agg(sums).sort(*by, "row").drop("row")
 
 
 def _hidden(handle: Handle, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
     found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
     counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
-    return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64) if counts else pl.zeros(len(names), pl.Int64, eager=True)
+    if not counts:
+        return pl.Series([0]).new_from_index(0, len(names))
+    return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64)

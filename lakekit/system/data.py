@@ -51,4 +51,4 @@ def _wrapped(column: pl.Series) -> pl.Series:
 def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
     found = scan.scan(handle, at)
-    return lazy.lazy(replace(found, level=handle.options.level_count - 1) if handle.schema.primary_keys else found)
+    return lazy.lazy(replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found)

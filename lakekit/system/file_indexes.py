@@ -45,7 +45,7 @@ def file_indexes(handle: Handle, at: int | str | datetime | None = None) -> pl.D
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
-    found = world.each(lambda i: list(_indexes(handle, entries, i)), range(len(entries)))
+    found = world.each(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
     indexes = frame((row for rows in found for row in rows), _INDEX)
     return inside.files(handle, at).select(FILE).join(indexes, on="file_path", maintain_order="left_right")
 

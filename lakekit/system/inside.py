@@ -27,6 +27,7 @@ from lakekit.read import scan, sections, travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
+from lakekit.world import instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -246,6 +247,20 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
 
     A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
+    unknown = pl.lit(None, pl.String)
+    found = _partitions(handle, at, legacy=False)
+    return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
+
+
+def partition_sums(handle: Handle) -> pl.DataFrame:
+    """The same partitions as a catalog lists them: named as their directories are, not escaped; the newest file's time as an instant; none is marked done."""
+    found = _partitions(handle, None, legacy=handle.options.partition_legacy_name)
+    instants = [None if wall is None else instant_ms(wall) for wall in found["last_update_time"].cast(pl.Int64).to_list()]
+    sums = found.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
+    return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
+
+
+def _partitions(handle: Handle, at: At, *, legacy: bool) -> pl.DataFrame:
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
     entries = _real(handle, _listed(handle, position))
@@ -258,13 +273,11 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     default = handle.options.partition_default_name
 
     def directory(data: bytes) -> str:
-        """As the directory is named, but in SQL text and not escaped."""
-        texts = partitions_of.text(places.partition_values(handle, data), types, default_name=default, legacy=False)
+        """As the directory is named, but not escaped."""
+        texts = partitions_of.text(places.partition_values(handle, data), types, default_name=default, legacy=legacy)
         return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
 
-    found = _summed(entries, ["partition"], directory)
-    unknown = pl.lit(None, pl.String)
-    return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
+    return _summed(entries, ["partition"], directory)
 
 
 def buckets(handle: Handle, at: At = None) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from lakekit.codec import avro, avro_columns, binary_row, columnar_file, deletio
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.format import orc_tail, parquet_marks
-from lakekit.model import committable_bytes, entry_files, hint, index_manifest, json_facts, json_marks, manifest, split_bytes
+from lakekit.model import commit_message, committable_bytes, entry_files, hint, index_manifest, json_facts, json_marks, manifest, split_bytes
 from lakekit.model.consumer import Consumer
 from lakekit.model.schema import TableSchema
 from lakekit.model.snapshot import Snapshot
@@ -394,7 +394,7 @@ FORMATS: dict[str, Format] = {
     "parquet": Format("FORMAT 7.4", _parquet),
     "orc": Format("FORMAT 7.5", _orc),
     "data_split": Format("FORMAT 12", _split),
-    "commit_message": Format("FORMAT 12", _message(committable_bytes.decode_message, committable_bytes.MESSAGE_VERSION)),
+    "commit_message": Format("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
     "manifest_committable": Format("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
 }
 """What `lk.hex` knows, by the name that its `format=` takes."""

@@ -16,7 +16,7 @@ import polars as pl
 from lakekit import registry, storage as storages
 from lakekit.codec.marks import Mark, Marks, leaves
 from lakekit.draw import bytes as draw
-from lakekit.errors import Corrupt, LakekitError, LimitExceeded, NotFound, Unsupported
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, Unsupported
 from lakekit.meta import schemas
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.table import byte_formats
@@ -121,22 +121,28 @@ class Hex:
         return f"{type(self.error).__name__}{where}: {self.error}"
 
 
-def hex(path_or_bytes: str | PathLike | bytes | bytearray | memoryview, *, format: str | None = None) -> Hex:  # noqa: A001, A002 - names of a contract
+def hex(  # noqa: A001 - the name of a contract
+    path_or_bytes: str | PathLike | bytes | bytearray | memoryview,
+    *,
+    format: str | None = None,  # noqa: A002 - as hex
+    storage_options: Mapping[str, Any] | None = None,
+) -> Hex:
     """The bytes of a Paimon file, every one with its field, value and section of the format: files of tables, parts of them, messages between processes.
 
     `format` names what cannot be told from name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
-    names. A broken file is shown as far as it was read, with the error. Raises `FileMissing` without a file, `LimitExceeded` above 256 MiB.
+    names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error. Raises `FileMissing` without a
+    file, `LimitExceeded` above 256 MiB.
     """
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         name, path, data = "bytes", None, bytes(path_or_bytes)
     else:
-        storage, path = storages.open(path_or_bytes)
+        storage, path = storages.open(path_or_bytes, storage_options)
         name = path.rpartition("/")[2]
         if storage.size(path) > MAX_BYTES:
             raise LimitExceeded(f"{path}: {storage.size(path)} bytes; at most {MAX_BYTES} are shown one by one", path=path)
         data = storage.read(path)
     short, how, argument = byte_formats.named(byte_formats.recognized(data, path or "") if format is None else format)
-    fields, types = _known(path)
+    fields, types = _known(path, storage_options)
     marks = Marks(section=how.section)
     regions: dict[int, Region] = {}
     error: LakekitError | None = None
@@ -158,16 +164,19 @@ def _made(name: str, path: str | None, short: str, data: bytes, marks: Marks, er
     return Hex(name=name, path=path, format=short, data=data, found=tuple(found), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
 
 
-def _known(path: str | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
+def _known(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
     """What the table around a file knows of the rows in it: partitions, keys, columns. Nothing for a file that lies alone."""
     pieces = (path or "").split("/")
     for depth in range(2, min(len(pieces), _DEEPEST)):
         root = "/".join(pieces[: 1 - depth])
-        storage, place = storages.open(root or "/")
+        try:
+            storage, place = storages.open(root or "/", storage_options)
+        except InvalidOption:
+            break  # above a bucket there is nothing
         if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
             continue
         try:
-            handle = open_table(root).handle()
+            handle = open_table(root, storage_options=storage_options).handle()
             every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
         except LakekitError:
             break

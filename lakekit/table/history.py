@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.care import chosen
 from lakekit.draw.timeline import FileCounts, History, Mark
 from lakekit.draw.words import printable
-from lakekit.errors import InvalidOption, LakekitError, SnapshotNotFound
+from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.meta import manifests as manifest_files, snapshots as snapshot_files, tags as tag_files
 from lakekit.read import travel
 from lakekit.storage.protocol import FileMissing
@@ -143,10 +144,7 @@ def condition(text: str) -> pl.Expr | None:
     """The condition that a text in SQL says; None for nothing. Raises `InvalidOption`."""
     if not text.strip():
         return None
-    try:
-        return pl.sql_expr(text)
-    except pl.exceptions.PolarsError as error:
-        raise InvalidOption(f"{text!r} is no condition in SQL: {error}", key="filter", value=text) from error
+    return chosen.condition(text, key="filter")
 
 
 def first_line(error: Exception) -> str:

@@ -65,7 +65,7 @@ class Looking(Opened):
 
     def to_sql(self) -> str:
         """The CREATE TABLE statement that would make a table like this one."""
-        return _statement(self.name, self.handle())
+        return statement(self.name, self.handle())
 
     def snapshots(self) -> pl.DataFrame:
         """Every snapshot, one row each, newest last."""
@@ -158,7 +158,7 @@ class Looking(Opened):
             found.append(("comment", seen.schema.comment))
         if self._seen.snapshot_id is not None:
             found.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
-        told = [("files", self._seen.files), ("health", self._seen.health)]
+        told = [("files", self._seen.files), ("health", self._seen.health), ("check", self._seen.checked)]
         return [*found, *((name, said) for name, said in told if said), ("location", self.location)]
 
     @property
@@ -177,7 +177,8 @@ class Looking(Opened):
         return card if self._seen.handle is None else card + columns_html(self._seen.handle.schema.fields, self._seen.handle.schema.primary_keys)
 
 
-def _statement(name: str, handle: Handle) -> str:
+def statement(name: str, handle: Handle) -> str:
+    """The CREATE TABLE statement of a table."""
     lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in handle.schema.fields]
     if handle.schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(quote, handle.schema.primary_keys))}) NOT ENFORCED")

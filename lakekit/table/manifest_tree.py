@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, Tree
@@ -32,6 +31,7 @@ from lakekit.table.history import at_of, called, condition, snapshot_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import polars as pl
     from polars.lazyframe.resolver import FilterExpr
 
     from lakekit.meta.handle import Handle
@@ -69,11 +69,11 @@ class Where:
 
     def manifests(self, listed: Sequence[ManifestFile]) -> list[str]:
         """For each manifest the columns whose bounds skip it, "" where it is opened."""
-        asked, _ = lazy.condition_of(self.filters, self.scan.partition_keys, self.scan.keys)
+        asked, _ = lazy.condition_of(self.filters, self.scan.handle.schema)
         reasons: list[set[str]] = [set() for _ in listed]
         for part in conjuncts(asked.predicate):
             used = set(columns(part))
-            if used and used <= set(self.scan.partition_keys):
+            if used and used <= set(self.scan.handle.schema.partition_keys):
                 kept = bounds.keep_manifests(self.scan.handle, listed, part)
                 for at in np.flatnonzero(~kept):
                     reasons[at] |= used
@@ -103,7 +103,7 @@ class Where:
 
 def _chosen(asked: Scan, filters: Sequence[FilterExpr]) -> Files:
     """The files of the scan's own branch that are read under some conjuncts."""
-    condition_, _ = lazy.condition_of(filters, asked.partition_keys, asked.keys)
+    condition_, _ = lazy.condition_of(filters, asked.handle.schema)
     plans = [plan for plan in asked.plans(condition_) if plan.handle.branch == asked.handle.branch]
     return {one for plan in plans for one in _named(plan.entries.take(plan.chosen))}
 
@@ -213,27 +213,29 @@ def _between(low: dict[str, Any], high: dict[str, Any]) -> str:
 # ---- entries --------------------------------------------------------------------------------------------------------------------------------
 
 
+ENTRY = (
+    "kind",
+    "partition",
+    "bucket",
+    "level",
+    "file_name",
+    "row_count",
+    "size_bytes",
+    "min_key",
+    "max_key",
+    "min_sequence_number",
+    "max_sequence_number",
+    "schema_id",
+    "creation_time",
+)
+"""The columns of a manifest's entry."""
+
+
 def entries(table: Table, name: str, at: int) -> pl.DataFrame:
     """The entries of one manifest of a snapshot, ADD and DELETE, in their order. Raises `InvalidOption` where the snapshot has no such manifest."""
     handle, snapshot = _at(table, at)
     found = manifest_files.read_entries(handle, [_listed(handle, snapshot, name)[0]])
-    keys = handle.schema.key_fields
-    made = {
-        "kind": pl.Series(found.column("kind")).replace_strict({0: "ADD", 1: "DELETE"}, return_dtype=pl.String),
-        "partition": contents.partition_texts(handle, found),
-        "bucket": pl.Series(found.column("bucket")),
-        "level": pl.Series(found.column("level")),
-        "file_name": pl.Series(found.column("file_name")),
-        "row_count": pl.Series(found.column("row_count")),
-        "size_bytes": pl.Series(found.column("file_size")),
-        "min_key": contents.structs(keys, found.column("min_key")),
-        "max_key": contents.structs(keys, found.column("max_key")),
-        "min_sequence_number": pl.Series(found.column("min_sequence_number")),
-        "max_sequence_number": pl.Series(found.column("max_sequence_number")),
-        "schema_id": pl.Series(found.column("schema_id")),
-        "creation_time": pl.Series(found.column("creation_time")).cast(contents.WALL),
-    }
-    return pl.DataFrame([series.alias(column) for column, series in made.items()])
+    return contents.described(handle, found, ENTRY)
 
 
 def _listed(handle: Handle, snapshot: Snapshot, name: str) -> tuple[ManifestFile, Which]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakekit.meta.handle import Handle
+    from lakekit.meta.keeper import Keeper
     from lakekit.storage.protocol import Storage
 
 
@@ -24,6 +25,7 @@ class Seen:
     snapshot_id: int | None = None
     files: str | None = None
     health: str | None = None
+    checked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -36,6 +38,7 @@ class Opened:
     dynamic: Mapping[str, Any] = EMPTY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
+    keeper: Keeper | None = field(default=None, repr=False, compare=False)
     _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
 
     def handle(self) -> Handle:
@@ -48,12 +51,13 @@ class Opened:
             storage_options=self.storage_options,
             storage=self.storage,
             name=self.name,
+            keeper=self.keeper,
         )
         self._seen.handle = found
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("location", "name", "branch_name", "dynamic", "storage_options", "storage")}
+        return {name: getattr(self, name) for name in ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

@@ -103,26 +103,8 @@ def changed(table: Table, snapshot_id: int) -> Changes:
 
 def _frame(table: Table, found: Entries) -> pl.DataFrame:
     """Manifest entries with the columns that facts are made of."""
-    handle = table.handle()
-    keys = handle.schema.key_fields
-    made = {
-        "partition": contents.partition_texts(handle, found),
-        "bucket": pl.Series(found.column("bucket")),
-        "level": pl.Series(found.column("level")),
-        "file_name": pl.Series(found.column("file_name")),
-        "row_count": pl.Series(found.column("row_count")),
-        "size_bytes": pl.Series(found.column("file_size")),
-        "delete_row_count": pl.Series(found.column("delete_row_count")),
-        "deleted_row_count": pl.zeros(len(found), pl.Int64, eager=True),
-        "min_key": contents.structs(keys, found.column("min_key")),
-        "max_key": contents.structs(keys, found.column("max_key")),
-        "min_sequence_number": pl.Series(found.column("min_sequence_number")),
-        "max_sequence_number": pl.Series(found.column("max_sequence_number")),
-        "schema_id": pl.Series(found.column("schema_id")),
-        "source": pl.Series(found.column("file_source")).replace_strict({0: "APPEND", 1: "COMPACT"}, default=None, return_dtype=pl.String),
-        "creation_time": pl.Series(found.column("creation_time")).cast(contents.WALL),
-    }
-    return pl.DataFrame([series.alias(name) for name, series in made.items()])
+    known = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
+    return contents.described(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
 
 
 def places(files: pl.DataFrame) -> list[Place]:
@@ -207,7 +189,7 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
     made = scan.scan(table.handle(), at)
     asked = plan.ANYWHERE
     if condition is not None:
-        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.partition_keys, made.keys)
+        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
     found = made.plans(asked)
     return frozenset(name for one in found for name in one.entries.column("file_name").take(pa.array(one.chosen)).to_pylist())
 

@@ -1,4 +1,4 @@
-"""What a table answers about its rows: scan, changes, explain, and another view of itself."""
+"""What a table answers about its rows: scan, changes, follow, explain, and another view of itself."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from lakekit.options.frozen import Frozen
-from lakekit.read import changes, explain, lazy, scan, travel
+from lakekit.read import changes, explain, following, lazy, scan, travel
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime, timedelta
 
     import polars as pl
 
     from lakekit.meta.handle import Handle
     from lakekit.read.explain import Explain
+    from lakekit.read.following import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -33,8 +34,9 @@ class Reading(Opened):
         `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt`,
         `SchemaChanged` and `ValueOutOfRange`.
 
-        Sizes and footers are checked before a row is read; a damaged page inside a Parquet file that needs no merge raises Polars' own error while the frame
-        runs. A frame made before `os.fork` must not be collected in the child, where Polars hangs: start processes with spawn, and send it there.
+        Sizes and footers are checked before a row is read (in an object store reading itself finds out); a damaged page inside a Parquet file that needs no
+        merge raises Polars' own error while the frame runs. A frame made before `os.fork` must not be collected in the child, where Polars hangs: start
+        processes with spawn, and send it there.
         """
         handle = self._asked(at, options)
         if at is None and not raw and travel.means_changes(handle):
@@ -57,6 +59,29 @@ class Reading(Opened):
         Raises `SnapshotNotFound`, `InvalidOption`.
         """
         return lazy.lazy(changes.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
+
+    def follow(
+        self,
+        start: str | int | datetime | None = None,
+        *,
+        consumer: str | None = None,
+        until: str | int | datetime | None = None,
+        poll: float | timedelta | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Iterator[Change]:
+        """The table as it grows: one `Change` a snapshot, for ever unless `until` says otherwise.
+
+        First the rows of the state where the stream begins, if `start` has one, then what each snapshot brought: the changelog where a changelog producer
+        keeps one, else the rows as they were added (of a key table: every version). `start` is a `scan.mode` for streams ("latest-full", the default;
+        "latest", "compacted-full", "from-timestamp", "from-snapshot", "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose
+        positions are `options`), a snapshot id to begin with, or a datetime. `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a
+        datetime before the first snapshot that is younger. `poll`: seconds, or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
+
+        `consumer` names a place kept in the table: it moves with `Change.ack()`, the next stream of that name goes on there, whatever `start` says, and
+        expiry keeps the snapshots from it on. Columns are fixed now. Raises `InvalidOption` now for what no stream tells (partial-update, aggregation and
+        first-row without a changelog); `SnapshotNotFound` when the next snapshot expired; `SchemaChanged` when a column is no more what it was.
+        """
+        return following.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
     def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakekit.table.altering import Altering
+from lakekit.table.caring import Caring
+from lakekit.table.changing import Changing
+from lakekit.table.expiring import Expiring
 from lakekit.table.looking import Looking
 from lakekit.table.reading import Reading
+from lakekit.table.tagging import Tagging
+from lakekit.table.writing import Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Table(Reading, Looking):
+class Table(Reading, Writing, Changing, Looking, Altering, Caring, Tagging, Expiring):
     """A Paimon table: a name, a location and dynamic options. Immutable, hashable, picklable, shared freely by threads.
 
     Nothing in it is stale: `schema` and `scan()` ask for the newest schema and snapshot. Its card shows what was last seen, without looking again.

@@ -126,6 +126,16 @@ def a_written_file_appears_whole(storage: Storage, directory: str) -> None:
     assert [one.name for one in storage.list(directory)] == ["data"]
 
 
+def only_empty_directories_go(storage: Storage, directory: str) -> None:
+    """A directory with a file in it stays, one without goes; what is none is none to remove."""
+    for name in ("full/file", "empty/file"):
+        storage.put(f"{directory}/{name}", b"x")
+    storage.delete([f"{directory}/empty/file"])
+    storage.remove_directories([f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"])
+    assert [one.path for one in storage.list(directory)] == [f"{directory}/full"]
+    assert storage.read(f"{directory}/full/file") == b"x"
+
+
 LAWS: tuple[Callable[[Storage, str], None], ...] = (
     what_is_put_is_read,
     a_missing_file_is_told_apart,
@@ -134,4 +144,5 @@ LAWS: tuple[Callable[[Storage, str], None], ...] = (
     a_tag_follows_the_content,
     a_claim_has_one_winner,
     a_written_file_appears_whole,
+    only_empty_directories_go,
 )

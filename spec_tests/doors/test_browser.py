@@ -15,6 +15,7 @@ from lakekit.table.standing import standing_of
 from spec_tests.browser import tables
 from spec_tests.doors.views import TABLES, copied, in_memory, table
 from spec_tests.house.source import ROOT
+from spec_tests.longer import some
 
 CASES = (
     "dedup_levels",
@@ -36,7 +37,7 @@ def story(tmp_path):
     return lk.open(tmp_path / "story")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some(CASES, 3))
 def test_every_kind_of_table_can_be_browsed(case):
     found = table(case).browse()
     assert isinstance(found, Browser)

@@ -157,17 +157,17 @@ def test_what_is_told_of_places_that_are_no_warehouse(warehouse, tmp_path):
 
 
 def test_other_metastores_are_refused_by_name(warehouse):
-    for kind in ("jdbc", "hive", "rest"):
+    for kind in ("rest",):
         with pytest.raises(lk.Unsupported, match=rf"this catalog uses catalog\.{kind}.*which lakekit does not support"):
             lk.connect(warehouse, metastore=kind, uri="x")
-    with pytest.raises(lk.InvalidOption, match="no metastore is called 'oracle'"):
+    with pytest.raises(lk.InvalidOption, match="no metastore is called 'oracle'; lakekit knows filesystem, hive, jdbc"):
         lk.connect(warehouse, metastore="oracle")
     with pytest.raises(lk.InvalidOption, match="needs a warehouse"):
         lk.connect()
     with pytest.raises(lk.InvalidOption, match="has no uri"):
         lk.connect(warehouse, uri="thrift://x")
-    with pytest.raises(lk.Unsupported, match="s3"):
-        lk.connect("s3://bucket/wh")
+    with pytest.raises(lk.Unsupported, match="no storage is called 's4'"):
+        lk.connect("s4://bucket/wh")
 
 
 def test_connecting_and_showing_read_nothing(warehouse):
@@ -199,5 +199,5 @@ def test_a_catalog_closes_pickles_and_is_a_value(cat, warehouse):
     assert pickle.loads(pickle.dumps(cat["shop.orders$files"])) == cat["shop.orders$files"]
 
 
-def test_writing_methods_are_not_there_yet(cat):
-    assert not [name for name in ("create_table", "drop_table", "rename_table", "create_database", "sql") if hasattr(cat, name)]
+def test_what_is_to_come_is_not_there_yet(cat):
+    assert not [name for name in ("create_view", "sql", "migrate", "clone") if hasattr(cat, name)]

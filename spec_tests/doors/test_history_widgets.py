@@ -22,6 +22,7 @@ from lakekit.read.explain import explain
 from lakekit.read.scan import scan
 from lakekit.table import history
 from spec_tests.doors.views import CASES, TABLES, collected, table
+from spec_tests.longer import some
 
 SOME = sorted({*CASES[::30], "history_tags", "scan_after_expiry", "vectors_keyed_buckets", "bucket_dynamic", "bucket_postpone", "empty_append"})
 HOSTILE = "<img src=x onerror=alert(1)>'\"&"
@@ -82,7 +83,7 @@ def change(path, **members):
 # ---- both on every kind of table --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", SOME)
+@pytest.mark.parametrize("case", some(SOME, 3))
 def test_both_show_what_the_frames_say(case):
     opened = table(case)
     line, tree = Timeline(opened), Manifests(opened)
@@ -326,6 +327,7 @@ def test_the_tree_says_what_planning_does(case, text):
 RANDOM = ("overwrite_partitions", "dedup_partitioned", "vectors_keyed_buckets", "files_manifest_orc", "dedup_levels")
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.sampled_from(RANDOM), st.data())
 def test_the_tree_says_what_planning_does_with_any_filter(case, data):

@@ -21,6 +21,7 @@ from lakekit.notebook.levels import Levels
 from lakekit.table import picture
 from lakekit.types import parse
 from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, planned_names, table
+from spec_tests.longer import some
 
 FEW = settings(max_examples=settings.default.max_examples // 5, suppress_health_check=list(HealthCheck))
 KEYED = [name for name in CASES if facts(name).primary_keys and name != "aggregate_sketches"]
@@ -199,7 +200,7 @@ def test_values_in_quotes_hold_anything(values, data):
 # ---- what it shows --------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", KINDS)
+@pytest.mark.parametrize("case", some(KINDS, 3))
 def test_every_kind_of_table_is_drawn(case):
     shown = widget(case)
     assert message(shown) == ""

@@ -78,6 +78,14 @@ def test_levels_are_drawn_for_each_bucket(capsys, flights):
     assert out.count(" L0 ") == out.count(" L4 ") == out.count(" L5 ") == 2
 
 
+def test_files_of_an_append_table_are_drawn_by_their_rows(capsys, tables_path):
+    _, out, _ = run(capsys, "inspect", str(tables_path / "append_bucketed"), "levels", "--format", "table")
+    assert out.count("bucket ") == 4
+    assert "rows" in out
+    assert "keys" not in out
+    assert "L0" not in out
+
+
 def test_a_plan_is_the_funnel(capsys, flights):
     code, out, _ = run(capsys, "plan", flights, "--where", "carrier = '9E' AND flight = 3314", "--format", "table")
     assert code == FINE

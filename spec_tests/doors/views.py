@@ -30,12 +30,19 @@ def table(case: str, **how) -> lk.Table:
     return lk.open(TABLES / case, **how)
 
 
+def _read(source: Path) -> dict[str, bytes]:
+    return {path.relative_to(source).as_posix(): path.read_bytes() for path in sorted(source.rglob("*")) if path.is_file()}
+
+
+_read_once = cache(_read)
+"""Golden tables do not change: their bytes are read once and shared."""
+
+
 def copied(source: Path, root: str = "memory") -> MemoryStorage:
     """The files of a directory, in a memory that Polars cannot open."""
     storage = MemoryStorage()
-    for path in sorted(source.rglob("*")):
-        if path.is_file():
-            storage.put(f"{root}/{path.relative_to(source).as_posix()}", path.read_bytes())
+    for name, data in (_read_once if source.parent == TABLES else _read)(source).items():
+        storage.put(f"{root}/{name}", data)
     storage.trace.clear()
     return storage
 
@@ -59,7 +66,7 @@ def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
     """The files that the planner reads under a condition."""
     made = scan.scan(table.handle(), at)
-    asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.partition_keys, made.keys)
+    asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
     return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.chosen}
 
 

@@ -24,6 +24,7 @@ from lakekit.model import entry_files, index_manifest, manifest
 from lakekit.options.frozen import Frozen
 from lakekit.testing.queries import rows
 from spec_tests.doors.views import CASES, TABLES, collected, copied, in_memory, table
+from spec_tests.longer import some
 
 KEYED, APPENDED, FOLDED, VECTORS = "dedup_levels", "append_partitioned", "aggregate_numbers_retract", "vectors_append_32_parquet"
 
@@ -222,7 +223,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-@pytest.mark.parametrize("case", [KEYED, VECTORS, "bucket_dynamic"])
+@pytest.mark.parametrize("case", some([KEYED, VECTORS, "bucket_dynamic"], 3))
 def test_damage_to_any_file_is_an_error_of_ours_or_no_matter(case, kind):
     whole, wanted, damage = copied(TABLES / case), sorted(rows(collected(case))), DAMAGE[kind]
     newest = f"memory/snapshot/snapshot-{table(case).snapshots()['snapshot_id'].max()}"
@@ -406,7 +407,7 @@ def survives(case: str, key: str, value: str) -> None:
         inside(found)
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", some(VALUES, 5))
 def test_option_values_that_make_no_sense(value):
     named = [
         key for key in keys() if key.startswith(("scan.", "incremental-", "sequence.", "merge-", "bucket", "partition.", "lakekit.", "fields.", "data-file"))

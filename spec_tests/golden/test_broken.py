@@ -11,7 +11,7 @@ import pytest
 from lakekit import errors
 from lakekit.codec import binary_row, deletion_vector, hash_index, index_container
 from lakekit.format import avro, orc, parquet
-from lakekit.model import committable_bytes, entry_files, index_manifest, manifest, split_bytes
+from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifest, split_bytes
 from lakekit.model.consumer import Consumer
 from lakekit.model.schema import TableSchema
 from lakekit.model.snapshot import Snapshot
@@ -62,7 +62,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "hash_index": lambda data, _: hash_index.decode(data, path=PATH),
     "file_index_container": lambda data, _: index_container.decode(data, path=PATH),
     "data_split": lambda data, _: split_bytes.decode(data, path=PATH),
-    "commit_message": lambda data, said: committable_bytes.decode_message(data, said["version"], path=PATH),
+    "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
     "manifest_committable": lambda data, said: committable_bytes.decode(data, said["version"], path=PATH),
     **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), index),
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), data_file),

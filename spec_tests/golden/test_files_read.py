@@ -22,6 +22,7 @@ from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.testing.expectations import FIXTURES
 from lakekit.types import Field
+from spec_tests.longer import some
 
 TABLES = Path(FIXTURES) / "tables"
 MANY = ("append_plain", "append_avro", "append_orc", "append_partitioned", "files_formats_changed", "evolve_append_parquet", "evolve_append_orc")
@@ -130,7 +131,7 @@ def test_a_filter_reaches_the_scan_below_positions_and_casts():
     assert frame.collect().equals(pl.concat([whole.head(1), whole.slice(3)]).filter(pl.col("k") > 1_500))
 
 
-@pytest.mark.parametrize("case", KEYED)
+@pytest.mark.parametrize("case", some(KEYED, 3))
 def test_key_columns_hold_what_value_columns_hold(case):
     """Keys are read from the value columns, so that a column is decoded once: the `_KEY_` columns say the same."""
     handle, snapshot = opened(case)

@@ -23,6 +23,7 @@ from lakekit.model import entry_files, index_manifest, json_facts, json_marks, m
 from lakekit.table.byte_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
+from spec_tests.longer import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def whole(shown: Hex) -> None:
     assert all(mark.section.startswith("FORMAT ") for mark in shown.found if mark.field.rpartition(".")[2] != UNUSED)
 
 
-@pytest.mark.parametrize("path", cases())
+@pytest.mark.parametrize("path", some(cases(), 3))
 def test_every_byte_has_one_field(path: Path) -> None:
     for data, name, _ in parts(path):
         shown = lk.hex(data, format=name)
@@ -276,7 +277,7 @@ UNTOLD = {"data_file_orc/data_garbage", "data_file_parquet/data_garbage"}
 """Damage inside data pages and streams, which are shown as one stretch each."""
 
 
-@pytest.mark.parametrize("path", cases("broken"))
+@pytest.mark.parametrize("path", some(cases("broken"), 3))
 def test_broken_files_are_shown_as_far_as_they_were_read(path: Path) -> None:
     said = json.loads(path.read_text(encoding="utf-8"))
     if f"{path.parent.name}/{path.stem}" in UNTOLD:

@@ -21,6 +21,7 @@ from lakekit.model.entry_files import Manifest
 from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexEntry
 from lakekit.model.manifest import ManifestFile
 from lakekit.testing.fixtures import fixtures
+from spec_tests.longer import some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,7 +223,7 @@ def test_recorded_index_manifest(path: Path) -> None:
 # ---- whole tables -------------------------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("table", some(TABLES, 3), ids=lambda path: path.name)
 def test_every_metadata_file_of_a_table(table: Path) -> None:
     """Our records are fastavro's, one at a time and a column at a time, and they are written back as they were."""
     for path in sorted((table / "manifest").iterdir()):
@@ -243,7 +244,7 @@ def test_every_metadata_file_of_a_table(table: Path) -> None:
         assert bytes(out) == b"".join(block.data for block in container.blocks), path.name
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("table", some(TABLES, 3), ids=lambda path: path.name)
 def test_live_rows_are_those_the_snapshot_counts(table: Path) -> None:
     handle = open_handle(str(table))
     snapshot = snapshots.latest(handle)

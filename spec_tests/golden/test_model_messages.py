@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.model import committable_bytes, split_bytes
+from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
@@ -138,10 +138,10 @@ def test_splits(path: Path) -> None:
 @pytest.mark.parametrize("path", cases("commit_message"))
 def test_commit_messages(path: Path) -> None:
     said, data = load(path)
-    found = committable_bytes.decode_message(data, said["version"])
+    found = commit_message.decode_message(data, said["version"])
     check_message(found, said["message"], said["version"])
-    written = committable_bytes.encode_message(found)
-    assert committable_bytes.decode_message(written) == found
+    written = commit_message.encode_message(found)
+    assert commit_message.decode_message(written) == found
     assert written == data or said["version"] < 11
 
 
@@ -162,7 +162,7 @@ def test_later_versions_are_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="version 9: lakekit reads versions 1 to 8"):
         split_bytes.decode(bytes.fromhex("dec3d2302c19ec66") + (9).to_bytes(4, "big") + bytes(40))
     with pytest.raises(Unsupported, match="version 12: lakekit reads versions 1 to 11"):
-        committable_bytes.decode_message(bytes(100), 12)
+        commit_message.decode_message(bytes(100), 12)
     with pytest.raises(Unsupported, match="version 6"):
         committable_bytes.decode(bytes(100), 6)
 

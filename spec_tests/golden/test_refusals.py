@@ -17,7 +17,7 @@ from lakekit.options.features import FEATURES
 REFUSED = [name for name, feature in FEATURES.items() if feature.read == "refused"]
 SWITCHED_ON = [name.removeprefix("option.") for name in REFUSED if name.startswith("option.")]
 FORMATS = [name.removeprefix("file.format.") for name in REFUSED if name.startswith("file.format.")]
-KINDS = ["format-table", "lance-table", "iceberg-table", "materialized-table", "object-table"]
+KINDS = ["lance-table", "iceberg-table", "object-table"]
 TYPES = {"type.blob": "BLOB", "type.vector": {"type": "VECTOR", "element": "FLOAT", "length": 3}, "type.geometry": "GEOMETRY", "type.geography": "GEOGRAPHY"}
 ELSEWHERE = {
     "schema.map-key-change": "spec_tests/laws/test_evolve.py",

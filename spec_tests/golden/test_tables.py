@@ -16,13 +16,14 @@ import lakekit as lk
 from lakekit.testing.expectations import FIXTURES, beyond_polars, load, rows_of
 from lakekit.types import parse
 from spec_tests.golden.reads import KIND, OTHERWISE, answer
+from spec_tests.longer import some
 
 CASES = sorted(path.stem for path in Path(FIXTURES, "tables").glob("*.json"))
 FLIGHTS = json.loads(Path(FIXTURES, "flights", "flights.json").read_bytes())
 DAY_STATUS = "day_status_count"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, 2))
 def test_the_newest_state(name: str) -> None:
     case = load(name)
     wrong = {read.name: found for read in case.reads if read.name == "latest" and (found := answer(case, read)) is not None}

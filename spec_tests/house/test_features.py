@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import polars as pl
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
 from lakekit.options.features import FEATURES, ISSUES, STATES, Feature, find, refuse, unreadable
+from spec_tests.house import written
 from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
 
@@ -63,7 +65,7 @@ def test_a_refusal_names_what_where_and_what_to_do():
         "table shop.orders uses data-evolution (files that hold some columns of other files' rows), which lakekit does not support. "
         "Read it with the Java engine; lk.features() lists what lakekit reads"
     )
-    assert "does not support yet. Wait" in str(refuse("catalog.jdbc", "x", instead="Wait"))
+    assert "does not support yet. Wait" in str(refuse("procedure.migrate_table", "x", instead="Wait"))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,25 @@ def test_what_is_claimed_is_shown():
     assert sorted(set(NAMED) - set(claimed())) == []
 
 
-@pytest.mark.parametrize("place", sorted(set(NAMED.values())))
+def test_what_is_claimed_to_be_written_is_shown():
+    shown = written.shown()
+    assert [feature for feature in written.claimed() if feature not in shown] == []
+    assert sorted(set(shown) - set(written.claimed())) == []
+    assert {name: FEATURES[name].write for name in written.REFUSED} == dict.fromkeys(written.REFUSED, "refused")
+
+
+def test_tests_of_an_option_say_its_key():
+    silent = []
+    for place, features in written.NAMED.items():
+        said = written.source_of(place)
+        keys = [name.removeprefix("option.") for name in features.split() if name.startswith("option.")]
+        silent += [
+            (place, key) for key in keys if not all(part in said or part.replace("-", "_").replace(".", "__") in said for part in re.split("<[a-z]+>", key))
+        ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("place", sorted({*NAMED.values(), *written.NAMED, *written.AGAIN, *written.REFUSED.values()}))
 def test_tests_that_show_a_feature_are_there(root, place):
     path, _, test = place.partition("::")
     assert f"def {test}(" in (root / "spec_tests" / path).read_text(encoding="utf-8")

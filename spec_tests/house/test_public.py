@@ -55,12 +55,3 @@ def test_options_stays_a_function_when_the_package_of_that_name_is_loaded():
     code = "import lakekit.options.features, lakekit as lk; assert callable(lk.options) and callable(lk.features); lk.nothing"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "AttributeError: module 'lakekit' has no attribute 'nothing'" in found.stderr
-
-
-def test_types_are_seen_from_outside(type_checked):
-    """A type checker learns from `lakekit` alone that a scan is a LazyFrame, and that a field's type may be text."""
-    [scan, features, of_field, wrong] = [line.partition(": ")[2] for line in type_checked if "asks.py" in line]
-    assert "LazyFrame" in scan
-    assert "DataFrame" in features
-    assert "lakekit.types.DataType" in of_field
-    assert wrong.startswith("error: Argument 2")

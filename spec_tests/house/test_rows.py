@@ -8,7 +8,7 @@ import pytest
 
 from spec_tests.house.source import modules, name, tree
 
-DATA_PLANE = ("bucket", "files", "format", "lsm", "read", "write")
+DATA_PLANE = ("bucket", "files", "folder", "format", "lines", "lsm", "read", "write")
 ROW_BY_ROW = {
     "as_py",
     "apply",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,36 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
 
 
+ASKS = """\
+import lakekit as lk
+
+reveal_type(lk.open("x").scan())
+reveal_type(lk.features())
+reveal_type(lk.Field("k", "INT").type)
+lk.Field("k", 7)
+"""
+"""A program of somebody who has only `lakekit`; its last line is wrong."""
+
+
+@pytest.fixture(scope="module")
+def type_checked(request, tmp_path_factory):
+    """What mypy says of the package and of `asks.py`, asked once, as lines.
+
+    With a cache of this run alone: one that other runs write at the same time goes stale without saying so. It begins as a copy of what an earlier run
+    left, an archive that took its place whole; of that mypy believes nothing whose source has changed.
+    """
+    place = tmp_path_factory.mktemp("mypy")
+    kept = request.config.cache.mkdir("mypy") / "cache.tar"
+    if kept.exists():
+        shutil.unpack_archive(kept, place, filter="data")
+    (place / "asks.py").write_text(ASKS)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(place), "lakekit", str(place / "asks.py")]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert "checked" in found.stdout, found.stdout[-6000:] + found.stderr[-2000:]
+    Path(shutil.make_archive(f"{kept}.{os.getpid()}", "tar", place)).replace(kept)
+    return found.stdout.splitlines()
+
+
 @pytest.mark.parametrize("arguments", [("check",), ("format", "--check")], ids=["check", "format"])
 def test_ruff(arguments):
     found = run(sys.executable, "-m", "ruff", *arguments, "lakekit", "spec_tests")
@@ -25,6 +56,15 @@ def test_ruff(arguments):
 
 def test_mypy_strict(type_checked):
     assert [line for line in type_checked if line.startswith("lakekit/")] == []
+
+
+def test_types_are_seen_from_outside(type_checked):
+    """A type checker learns from `lakekit` alone that a scan is a LazyFrame, and that a field's type may be text."""
+    [scan, features, of_field, wrong] = [line.partition(": ")[2] for line in type_checked if "asks.py" in line]
+    assert "LazyFrame" in scan
+    assert "DataFrame" in features
+    assert "lakekit.types.DataType" in of_field
+    assert wrong.startswith("error: Argument 2")
 
 
 def test_imports_point_down():

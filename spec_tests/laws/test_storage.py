@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Uns
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
+from lakekit.storage.together import write_together
 from lakekit.testing.storage_laws import LAWS
 
 if TYPE_CHECKING:
@@ -138,16 +140,11 @@ def test_relative_locations_stay_where_they_are(tmp_path: Path, monkeypatch: pyt
     assert storages.open("~/t")[1] == "/home/somebody/t"
 
 
-@pytest.mark.parametrize(("location", "feature"), [("s3://b/t", "storage.object"), ("gs://b/t", "storage.object"), ("hdfs://n:8020/t", "storage.hdfs")])
+@pytest.mark.parametrize(("location", "feature"), [("hdfs://n:8020/t", "storage.hdfs"), ("http://h/t", "storage.http")])
 def test_other_storages_are_refused_by_name(location: str, feature: str) -> None:
     with pytest.raises(Unsupported) as raised:
         storages.open(location)
     assert raised.value.feature == feature
-
-
-def test_the_refusal_of_object_stores_names_the_extra() -> None:
-    with pytest.raises(Unsupported, match=r"lakekit\[cloud\]"):
-        storages.open("s3://bucket/table", {"aws_secret_access_key": "hidden"})
 
 
 @pytest.mark.parametrize("location", ["", "  ", "file://host/a", "file:///%ff"])
@@ -163,3 +160,28 @@ def test_a_location_is_text_or_a_path() -> None:
 
 def test_local_storage_pickles() -> None:
     assert pickle.loads(pickle.dumps(LocalStorage())) == LocalStorage()
+
+
+def test_files_written_together_are_synced_before_the_first_has_its_name(tmp_path, monkeypatch):
+    calls = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"), sync(handle))[1])
+    monkeypatch.setattr(os, "replace", lambda one, other: (calls.append("named"), replace(one, other))[1])
+    files = [(str(tmp_path / f"manifest-{number}"), bytes([number])) for number in range(3)]
+    write_together(LocalStorage(), files)
+    assert calls == ["file"] * 3 + ["named"] * 3 + ["directory"]
+    assert [LocalStorage().read(path) for path, _ in files] == [data for _, data in files]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest-0", "manifest-1", "manifest-2"]
+
+
+def test_files_that_cannot_be_synced_together_leave_nothing(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageFailed, match="No space left"):
+        write_together(LocalStorage(), [(str(tmp_path / name), b"data") for name in ("a", "b")])
+    assert list(tmp_path.iterdir()) == []
+    storage = MemoryStorage()
+    write_together(storage, [("/t/a", b"1"), ("/t/b", b"2")])
+    assert storage.read("/t/b") == b"2"

@@ -45,17 +45,23 @@ def test_ahead_keeps_order_and_begins_no_more_than_it_may() -> None:
     begun = []
     found = world.ahead(lambda number: begun.append(number) or number, range(20), 2)
     assert next(found) == 0
+    for _ in range(600):
+        if len(begun) == 2:
+            break
+        time.sleep(0.05)
     time.sleep(0.05)
     assert len(begun) == 2
     assert list(found) == list(range(1, 20))
 
 
 def test_after_a_failure_nothing_is_under_way() -> None:
-    ended = []
+    begun, ended = threading.Event(), []
 
     def work(number: int) -> int:
         if number == 0:
+            begun.wait(30)
             raise ValueError
+        begun.set()
         time.sleep(0.1)
         ended.append(number)
         return number
@@ -64,6 +70,22 @@ def test_after_a_failure_nothing_is_under_way() -> None:
         list(world.ahead(work, range(9), 2))
     assert ended == [1]
     time.sleep(0.15)
+    assert ended == [1]
+
+
+def test_after_a_failure_of_each_nothing_is_under_way() -> None:
+    begun, ended = threading.Event(), []
+
+    def work(number: int) -> None:
+        if number == 0:
+            begun.wait(5)
+            raise ValueError
+        begun.set()
+        time.sleep(0.05)
+        ended.append(number)
+
+    with pytest.raises(ValueError):
+        world.each(work, [0, 1])
     assert ended == [1]
 
 

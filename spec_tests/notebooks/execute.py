@@ -34,7 +34,8 @@ def kept(notebook: Any) -> Any:
     for number, cell in enumerate(notebook.cells):
         cell.metadata, cell.id = {}, f"cell-{number:02}"
         if cell.cell_type == "code":
-            cell.outputs = _joined([_portable(output) for output in cell.outputs if output.get("name") != "stderr"])
+            shown = [output for output in cell.outputs if output.get("name") != "stderr" and output.get("data") != {}]  # a bar of progress leaves an empty one
+            cell.outputs = _joined([_portable(output) for output in shown])
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

@@ -11,6 +11,7 @@ import json
 import math
 import tracemalloc
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -320,8 +321,9 @@ def array_of(count: int, rest: bytes) -> bytes:
     return bytes(out) + rest
 
 
+BOMBS = {f"bomb-{codec}": codec for codec in ("deflate", "zstandard", "bzip2", "xz")}
+"""Made when they are asked for: packing takes longer than all the other files."""
 HOSTILE = {
-    **{f"bomb-{codec}": hostile(LONGS, codec, bytes(60 << 20), 1) for codec in ("deflate", "zstandard", "bzip2", "xz")},
     "snappy says 2 GiB": hostile(LONGS, "null", b"", 1)[: -len(b"\x02\x00") - 16].replace(b"\x08null", b"\x0csnappy")
     + b"\x02\x14"
     + b"\xff\xff\xff\xff\x07"
@@ -354,10 +356,15 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@cache
+def bomb(name: str) -> bytes:
+    return hostile(LONGS, BOMBS[name], bytes(60 << 20), 1)
+
+
+@pytest.mark.parametrize("name", [*BOMBS, *HOSTILE])
 def test_small_files_never_cost_much(name: str) -> None:
     """A file of some kilobytes is refused, or read, within 64 MiB of memory above its own size and in little time."""
-    data = HOSTILE[name]
+    data = bomb(name) if name in BOMBS else HOSTILE[name]
     assert len(data) < 110_000
     tracemalloc.start()
     try:
@@ -372,7 +379,7 @@ def test_small_files_never_cost_much(name: str) -> None:
 
 def test_limits_are_said() -> None:
     with pytest.raises(LimitExceeded, match="inflates to more than the"):
-        avro.open_container(HOSTILE["bomb-zstandard"])
+        avro.open_container(bomb("bomb-zstandard"))
     with pytest.raises(LimitExceeded, match="more than 100000 types"):
         avro.open_container(HOSTILE["doubling schema"])
     with pytest.raises(Unsupported, match="contains itself"):

@@ -16,7 +16,7 @@ from lakekit.codec import bitmap, deletion_vector, hash_index, index_container, 
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.index.evaluate import evaluate
-from lakekit.model import committable_bytes, split_bytes
+from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.predicate import OPERATORS, And, Leaf
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
@@ -63,7 +63,7 @@ CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "hash index": (hash_index.decode, [bytes(range(40))]),
     "index container": (index_container.decode, stored("file_index_container")),
     "split": (split_bytes.decode, stored("data_split")),
-    "message": (lambda data: [committable_bytes.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
+    "message": (lambda data: [commit_message.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
     "committable": (lambda data: [committable_bytes.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
     **{name: (lambda data, name=name: probe_all(name, data), sample(name)) for name in ("bitmap", "bloom-filter", "bsi", "range-bitmap")},
     "evaluate": (

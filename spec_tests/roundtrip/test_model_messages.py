@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import binary_row
-from lakekit.model import committable_bytes, split_bytes
+from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.committable_bytes import Committable
 from lakekit.model.data_file import DataFile, Stats
@@ -110,6 +110,6 @@ def test_splits_come_back(split: Split) -> None:
 @given(st.lists(messages(), max_size=2).map(tuple), LONG, maybe(LONG), st.dictionaries(NAME, NAME, max_size=2))
 def test_messages_come_back(some: tuple[CommitMessage, ...], identifier: int, watermark: int | None, properties: dict[str, str]) -> None:
     for message in some:
-        assert committable_bytes.decode_message(committable_bytes.encode_message(message)) == message
+        assert commit_message.decode_message(commit_message.encode_message(message)) == message
     committable = Committable(identifier=identifier, watermark=watermark, properties=Frozen(properties), messages=some)
     assert committable_bytes.decode(committable_bytes.encode(committable)) == committable

@@ -29,8 +29,7 @@ def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
     passed = age.retracts(section) if rule.ignore_delete else None
     if passed is not None and passed.any():
         mask = within(section, rule, ~passed if part is None else part & ~passed)
-        mask |= lone(section, rule) & passed
-        return mask
+        return mask if rule.merges_lone else mask | (lone(section, rule) & passed)
     return newest(section, rule) if part is None else within(section, rule, part)
 
 

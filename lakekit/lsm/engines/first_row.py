@@ -28,7 +28,7 @@ def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
     passed = age.retracts(section)
     if not passed.any():
         return oldest(section, rule)
-    alone = lone(section, rule) & passed
+    alone = np.zeros(section.height, bool) if rule.merges_lone else lone(section, rule) & passed
     if not rule.ignore_delete and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "

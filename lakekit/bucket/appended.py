@@ -1,0 +1,94 @@
+"""The files of one bucket of an append table while it is written: small neighbours become bigger ones, and rows keep their order.
+
+    add(files)          as they are written: a b c d e
+    compact(full)       [a b c d e] -> f, a small f is looked at again        ->  Compacted, or None where nothing was due
+
+Source: ENGINE.md 8.2; `BucketedAppendCompactManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.bucket import append_compact
+from lakekit.bucket.append_compact import Place, Vector
+from lakekit.bucket.compact import is_small
+from lakekit.bucket.vectors import Vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakekit.bucket.compact import Compacted
+    from lakekit.bucket.restore import Restored
+    from lakekit.files.file_names import FileNames
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Appended:
+    """A bucket of rows without keys. `waiting` are the files that a compaction may look at, in order; `vectors` are read by the first compaction."""
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    names: FileNames
+    restored: Restored
+    waiting: list[DataFile]
+    vectors: Vectors | None = None
+
+    @staticmethod
+    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames) -> Appended:
+        """What a snapshot holds in a (partition, bucket)."""
+        partition, bucket = place
+        return Appended(handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compact.in_order(restored.files))
+
+    @property
+    def run_count(self) -> int:
+        """Nothing is merged when it is read: commits need not wait."""
+        return 0
+
+    @property
+    def is_due(self) -> bool:
+        """Small files may wait."""
+        return False
+
+    def add(self, files: Iterable[DataFile]) -> None:
+        """Takes files that were written."""
+        self.waiting = append_compact.in_order([*self.waiting, *files])
+
+    def compact(self, *, full: bool) -> Compacted | None:
+        """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
+        options = self.handle.options
+        if self.vectors is None and options.deletion_vectors_enabled:
+            self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+        rest: tuple[DataFile, ...] = ()
+        if full:
+            chosen = append_compact.full(self.waiting, options, self._marked())
+        else:
+            chosen, rest = append_compact.pick(self.waiting, options)
+        if not chosen:
+            self.waiting = self.waiting if full else list(rest)
+            return None
+        done = append_compact.rewrite(self._place(), chosen)
+        again = [file for file in done.after[-1:] if is_small(file, options)]
+        self.waiting = append_compact.in_order([*again, *rest])
+        if self.vectors is not None:
+            self.vectors.forget(done.rewritten)
+        return done
+
+    def _marked(self) -> dict[str, Vector] | None:
+        if self.vectors is None:
+            return None
+        return {name: Vector(index_file="", deleted=len(positions)) for name, positions in self.vectors.positions.items()}
+
+    def _place(self) -> Place:
+        return Place(
+            handle=self.handle,
+            partition=self.partition,
+            bucket=self.bucket,
+            names=self.names,
+            deletions={} if self.vectors is None else self.vectors.positions,
+            snapshot_id=self.restored.snapshot_id,
+        )

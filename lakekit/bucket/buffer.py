@@ -1,0 +1,206 @@
+"""Rows that wait to be flushed: frames in memory, and, beyond the memory allowed, sorted runs in a scratch file.
+
+    frames   [ f0 ][ f1 ][ f2 ]            spilled:   run 0  |c0|c1|c2|     chunks of rows, sorted by key, with the first key of each
+                                                      run 1  |c0|c1|
+    sections        keys < m      keys >= m           each section holds all versions of its keys, oldest run first
+
+A flush of a buffer that never spilled is one section. Else the first keys of all chunks say where to cut, so that each section fits the memory; a key is never
+cut. Rows of append tables are not sorted: their chunks come back in the order they came.
+
+Source: ENGINE.md 1.2; `SortBufferWriteBuffer`, `BinaryExternalSortBuffer`.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket.flush import by_key
+from lakekit.errors import StorageFailed
+from lakekit.world import lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from lakekit.world import World
+
+CHUNK_BYTES = 4 << 20
+"""About how many bytes of memory a chunk of a spilled run takes."""
+_LEAST_ROWS, _MOST_ROWS = 256, 1 << 16
+_CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompressed", "lz4": "lz4"}
+_AT = "_lakekit_at"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Spill:
+    """The scratch file of one table writer: made when first used, without a name, gone with the process. Buffers of many buckets, and threads, share it.
+
+    `compression` is the value of `spill-compression`; what the file may not grow beyond is `max_bytes`.
+    """
+
+    world: World
+    compression: str = "zstd"
+    max_bytes: int = 2**63 - 1
+    live_bytes: int = 0
+    _file: BinaryIO | None = None
+    _end: int = 0
+    _lock: AbstractContextManager[bool] = field(default_factory=lock)
+
+    def put(self, frame: pl.DataFrame) -> tuple[int, int]:
+        """Keeps rows; answers where they are. Raises `StorageFailed`."""
+        packed = io.BytesIO()
+        frame.write_ipc(packed, compression=_CODECS.get(self.compression.strip().lower(), "zstd"))
+        data = packed.getbuffer()
+        with self._lock:
+            try:
+                if self._file is None:
+                    self._file = self.world.scratch()
+                self._file.seek(self._end)
+                self._file.write(data)
+            except OSError as wrong:
+                raise StorageFailed(f"rows could not be spilled to a scratch file: {wrong.strerror or wrong}. Nothing of them was committed") from wrong
+            place = self._end, len(data)
+            self._end += len(data)
+            self.live_bytes += len(data)
+        return place
+
+    def get(self, offset: int, length: int) -> pl.DataFrame:
+        """Rows that were kept. Raises `StorageFailed`."""
+        with self._lock:
+            assert self._file is not None
+            try:
+                self._file.seek(offset)
+                data = self._file.read(length)
+            except OSError as wrong:
+                raise StorageFailed(f"spilled rows could not be read again: {wrong.strerror or wrong}") from wrong
+        return pl.read_ipc(io.BytesIO(data))
+
+    def release(self, length: int) -> None:
+        """So many bytes are needed no more; the file starts anew when none are."""
+        with self._lock:
+            self.live_bytes -= length
+            if self.live_bytes == 0:
+                self._close()
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file, self._end, self.live_bytes = None, 0, 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A spilled run: its chunks' places, rows and sizes in memory, and the first key of each."""
+
+    places: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...]
+    sizes: tuple[int, ...]
+    firsts: pl.DataFrame
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Buffer:
+    """The rows of one bucket that are not in a file yet. `key`: the key columns; none in append tables."""
+
+    key: tuple[str, ...]
+    spill: Spill
+    memory_bytes: int = 0
+    row_count: int = 0
+    _frames: list[pl.DataFrame] = field(default_factory=list)
+    _runs: list[Run] = field(default_factory=list)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Takes rows that are newer than all before."""
+        self._frames.append(frame)
+        self.row_count += frame.height
+        self.memory_bytes += int(frame.estimated_size())
+
+    def to_disk(self) -> bool:
+        """Spills what is in memory; False, and nothing is done, where the disk allowed is used up."""
+        if self.spill.live_bytes >= self.spill.max_bytes:
+            return False
+        if self._frames:
+            self._runs.append(self._spilled(pl.concat(self._frames)))
+            self._frames.clear()
+            self.memory_bytes = 0
+        return True
+
+    def sections(self, memory_bytes: int) -> Iterator[pl.DataFrame]:
+        """All rows in sections of about `memory_bytes`: by key, each with every version of its keys, oldest first. May be asked for again."""
+        if not self._runs:
+            if self._frames:
+                yield pl.concat(self._frames)
+            return
+        if self._frames:
+            self._runs.append(self._spilled(pl.concat(self._frames)))
+            self._frames.clear()
+            self.memory_bytes = 0
+        if not self.key:
+            yield from (self.spill.get(*place) for run in self._runs for place in run.places)
+            return
+        cuts = self._cuts(memory_bytes)
+        bounds = [self._bounds(run, cuts) for run in self._runs]
+        for at in range(cuts.height + 1):
+            parts = [part for run, ends in zip(self._runs, bounds, strict=True) for part in self._between(run, ends[at], ends[at + 1])]
+            if parts:
+                yield pl.concat(parts)
+
+    def clear(self) -> None:
+        """Forgets all rows."""
+        for run in self._runs:
+            self.spill.release(sum(length for _, length in run.places))
+        self._frames.clear()
+        self._runs.clear()
+        self.memory_bytes = self.row_count = 0
+
+    def _spilled(self, frame: pl.DataFrame) -> Run:
+        placed = by_key(frame, self.key) if self.key else frame
+        rows = int(np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _LEAST_ROWS, _MOST_ROWS))
+        chunks = [placed.slice(start, rows) for start in range(0, placed.height, rows)]
+        return Run(
+            places=tuple(self.spill.put(chunk) for chunk in chunks),
+            rows=tuple(chunk.height for chunk in chunks),
+            sizes=tuple(int(chunk.estimated_size()) for chunk in chunks),
+            firsts=placed.select(self.key).gather_every(rows),
+        )
+
+    def _cuts(self, memory_bytes: int) -> pl.DataFrame:
+        """Keys at which sections begin, ascending and distinct."""
+        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(pl.Series(_AT, [size for run in self._runs for size in run.sizes]))
+        placed = by_key(firsts, self.key)
+        number = placed[_AT].cum_sum().to_numpy() // max(memory_bytes, 1)
+        starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
+        return placed[starts].select(self.key).unique(maintain_order=True)
+
+    def _bounds(self, run: Run, cuts: pl.DataFrame) -> list[tuple[int, int]]:
+        """Where each section begins in a run, and where the last ends: chunk and row."""
+        found = [(0, 0)]
+        for at in range(cuts.height):
+            cut = cuts[at]
+            chunk = _smaller(run.firsts, cut, self.key)
+            found.append((chunk - 1, _smaller(self.spill.get(*run.places[chunk - 1]).select(self.key), cut, self.key)) if chunk else (0, 0))
+        return [*found, (len(run.rows), 0)]
+
+    def _between(self, run: Run, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
+        """The rows of a run from one place to another."""
+        for chunk in range(start[0], min(end[0] + 1, len(run.rows))):
+            first = start[1] if chunk == start[0] else 0
+            last = end[1] if chunk == end[0] else run.rows[chunk]
+            if last > first:
+                yield self.spill.get(*run.places[chunk]).slice(first, last - first)
+
+
+def _smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
+    """How many of some sorted keys are smaller than another: before equal ones the other stays first."""
+    both = pl.concat([cut.select(key), keys.select(key)]).with_row_index(_AT)
+    return int(by_key(both, key)[_AT].arg_min() or 0)

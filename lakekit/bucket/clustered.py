@@ -1,0 +1,162 @@
+"""Incremental clustering: rows of append tables are sorted by `clustering.columns` bit by bit, new files first.
+
+    level 0   new files, in the order of their rows     a run each
+    level 4   [1 3 4] [5 8 9]                           one run: sorted together at some time
+    level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
+
+Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.universal`): a row is rewritten a few times, and most
+rows lie in a few runs. Files of one level may share values, which costs reads of them and nothing else.
+
+Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`, `IncrementalClusterCompact`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakekit.bucket import ordered
+from lakekit.bucket.append_compact import Place
+from lakekit.bucket.compact import Compacted, whole
+from lakekit.bucket.ordered import Rows
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.files.places import data_file_path, every_path
+from lakekit.files.read import scan_files
+from lakekit.files.write import write_run
+from lakekit.lsm import universal
+from lakekit.lsm.levels import Levels
+from lakekit.meta import schemas
+from lakekit.options.table import TableOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lakekit.bucket.ordered import Ordering
+    from lakekit.bucket.restore import Restored
+    from lakekit.bucket.vectors import Vectors
+    from lakekit.files.file_names import FileNames
+    from lakekit.lsm.universal import CompactionUnit
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+LOCAL = "local-sort"
+
+
+def clusters_buckets(handle: Handle) -> bool:
+    """Whether writers of buckets cluster instead of packing small files. Raises `InvalidOption` where the options say so of a table that cannot."""
+    options = handle.options
+    if not options.clustering_incremental:
+        return False
+    if handle.kind == "key":
+        raise InvalidOption(f"Cannot define primary-key for incremental clustering table: {handle.name} has a primary key", key="clustering.incremental")
+    for key, is_on in (("bucket-append-ordered", options.bucket_append_ordered), ("deletion-vectors.enabled", options.deletion_vectors_enabled)):
+        if is_on:
+            raise InvalidOption(f"{key} must be false for incremental clustering in buckets, and {handle.name} has {key}=true", key=key, value="true")
+    return True
+
+
+def due(handle: Handle, files: Sequence[DataFile], *, full: bool) -> CompactionUnit | None:
+    """What is to be sorted now, if anything; `full`: all, unless it lies in the last level, sorted by the same columns."""
+    options = handle.options
+    levels = Levels.of_appended(files, options)
+    if not full:
+        return universal.by_size(levels, options)
+    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _same_columns(handle, levels.files[0])):
+        return None
+    return universal.everything(levels, "full")
+
+
+def _same_columns(handle: Handle, file: DataFile) -> bool:
+    """Whether a file was written under a schema that sorts by the columns of today."""
+    before = TableOptions.parse(schemas.read(handle, file.schema_id).options)
+    return before.clustering_columns == handle.options.clustering_columns
+
+
+def rewrite(place: Place, unit: CompactionUnit, order: Ordering, *, together: bool = True) -> Compacted:
+    """The rows of a unit's files in order, in the level of the unit. Not `together`: as many files at once as fit into memory, each group for itself.
+
+    Raises what reading and writing files raise; then no new file is left.
+    """
+    handle = whole(place.handle)
+    place = replace(place, handle=handle)
+    if handle.options.row_tracking_enabled:
+        msg = f"{handle.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
+        raise Unsupported(msg, feature="row-tracking.enabled")
+    first = min(file.min_sequence_number for file in unit.files)
+    after: list[DataFile] = []
+    try:
+        for rows in [_rows(place, unit.files, order)] if together else _groups(place, unit.files, order):
+            target = place.target(after[-1].max_sequence_number + 1 if after else first)
+            after += write_run(target, rows.in_order())
+    except BaseException:
+        handle.storage.delete(every_path(handle, place.partition, place.bucket, after))
+        raise
+    raised = tuple(replace(file, level=unit.output_level) for file in after)
+    return Compacted(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
+
+
+def _groups(place: Place, files: Sequence[DataFile], order: Ordering) -> Iterator[Rows]:
+    """Neighbours that memory holds together; a file that is too big stands alone."""
+    group: list[DataFile] = []
+    for file in files:
+        if group and _rows(place, [*group, file], order).pieces > 1:
+            yield _rows(place, group, order)
+            group = []
+        group.append(file)
+    if group:
+        yield _rows(place, group, order)
+
+
+def _rows(place: Place, files: Sequence[DataFile], order: Ordering) -> Rows:
+    handle, held = whole(place.handle), tuple(files)
+    paths = [data_file_path(handle, place.partition, place.bucket, file) for file in held]
+    deletions = {file.name: place.deletions[file.name] for file in held if file.name in place.deletions}
+    return Rows(
+        handle=handle,
+        order=order,
+        scan=lambda fields: scan_files(handle, held, paths, fields, deletions=deletions, snapshot_id=place.snapshot_id),
+        row_count=sum(file.row_count for file in held),
+        size_bytes=sum(file.size_bytes for file in held),
+        paths=paths,
+    )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Clustered:
+    """A bucket of rows without keys whose writer clusters it. It has no deletion vectors: such tables are refused when they are made."""
+
+    place: Place
+    order: Ordering
+    files: tuple[DataFile, ...]
+    vectors: Vectors | None = None
+
+    @staticmethod
+    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames) -> Clustered:
+        """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
+        partition, bucket = place
+        at = Place(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
+        return Clustered(place=at, order=ordered.clustering(handle), files=restored.files)
+
+    @property
+    def run_count(self) -> int:
+        """Nothing is merged when it is read: commits need not wait."""
+        return 0
+
+    @property
+    def is_due(self) -> bool:
+        """Files may wait."""
+        return False
+
+    def add(self, files: Iterable[DataFile]) -> None:
+        """Takes files that were written."""
+        self.files = (*self.files, *files)
+
+    def compact(self, *, full: bool) -> Compacted | None:
+        """Sorts what is due, or everything. Raises what `rewrite` raises; then nothing changed."""
+        unit = due(self.place.handle, self.files, full=full)
+        if unit is None:
+            return None
+        done = rewrite(self.place, unit, self.order)
+        gone = {file.name for file in done.before}
+        self.files = (*(file for file in self.files if file.name not in gone), *done.after)
+        return done

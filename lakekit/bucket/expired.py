@@ -1,0 +1,89 @@
+"""Rows whose time has come: `record-level.expire-time` and `record-level.time-field`, which compactions leave out. Reads do not.
+
+    INT                     seconds since 1970
+    BIGINT                  seconds, or milliseconds from 10^12 on
+    TIMESTAMP, LTZ          an instant of the clock without a zone, in seconds
+
+A row without a time never expires.
+
+Source: ENGINE.md 2.9, `RecordLevelExpire`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.codec import binary_row
+from lakekit.errors import InvalidOption
+from lakekit.meta import schemas
+from lakekit.types import TIMESTAMPS, Instant
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.types import DataType, Field
+
+_MILLIS_FROM = 10**12
+_FIELD = "record-level.time-field"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """When rows of a table expire: before `oldest_s`, a time in whole seconds, by the column `field`."""
+
+    handle: Handle
+    field: Field
+    oldest_s: int
+
+    def alive(self) -> pl.Expr:
+        """A condition that holds for rows to be kept."""
+        seconds = _seconds(pl.col(self.field.name), self.field.type)
+        return (seconds >= self.oldest_s).fill_null(value=True)
+
+    def is_due(self, file: DataFile) -> bool:
+        """Whether the file's statistics say that a row of it is expired; not where they say nothing."""
+        schema = self.handle.schema if file.schema_id == self.handle.schema.id else schemas.read(self.handle, file.schema_id)
+        names = schema.names if file.value_stats_cols is None else file.value_stats_cols
+        written = next((field for field in schema.fields if field.id == self.field.id), None)
+        if written is None or written.name not in names:
+            return False
+        arity, row = binary_row.strip_arity(file.value_stats.min_values)
+        if arity != len(names):
+            return False
+        types = [schema.field(name).type for name in names]
+        smallest = binary_row.decode(row, types)[list(names).index(written.name)]
+        if isinstance(smallest, Instant):
+            return int(smallest.millis / 1000) < self.oldest_s
+        if not isinstance(smallest, int):
+            return False
+        return (smallest // 1000 if smallest >= _MILLIS_FROM else smallest) < self.oldest_s
+
+
+def expiry(handle: Handle, now_ms: int) -> Expiry | None:
+    """When rows of the table expire; None where they never do. Raises `InvalidOption` for a column that is not there or holds no time."""
+    span_ms, name = handle.options.record_level_expire_time_ms, handle.options.record_level_time_field
+    if span_ms is None:
+        return None
+    if name is None:
+        raise InvalidOption(f"{handle.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time", key=_FIELD)
+    if not handle.schema.has(name):
+        shown = ", ".join(handle.schema.names)
+        raise InvalidOption(f"{_FIELD} of {handle.name} is {name!r}, which is not there; columns are {shown}", key=_FIELD, value=name)
+    field = handle.schema.field(name)
+    if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
+        msg = f"{_FIELD} of {handle.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
+        raise InvalidOption(msg, key=_FIELD, value=name)
+    return Expiry(handle=handle, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
+
+
+def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:
+    """The time of a row in whole seconds."""
+    if t.root == "INT":
+        return column.cast(pl.Int64)
+    if t.root == "BIGINT":
+        return pl.when(column >= _MILLIS_FROM).then(column // 1000).otherwise(column)
+    millis = column.dt.epoch("ms")
+    return pl.when(millis < 0).then(-(-millis // 1000)).otherwise(millis // 1000)

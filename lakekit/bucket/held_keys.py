@@ -1,0 +1,82 @@
+"""The keys of compacted files, held in memory between lookups: files never change, and every upsert of a table with lookups asks them again.
+
+    key column of a file of a level above 0       1 3 7 9 …        ascending, a whole number each
+    asked                                         3 8 9            binary search: 3 is row 1, 9 is row 3
+
+Only keys of one column of whole numbers are held; of others, and where few keys of a big file are asked for, the file is read (`bucket.lookup`). What is held
+shares the budget of decoded metadata (`world.decoded`). Source: ENGINE.md 2.7; `LookupLevels`, whose local files are this cache.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.files.read import refused, scan_files
+from lakekit.lsm.arrays import is_whole, values
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.arrays import Ints
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+MOST_ROWS = 2_000_000
+"""A file of more rows is not held: it would push out all else."""
+WORTH = 0.25
+"""Of a file that is not held yet, all keys are read where those asked for span so much of its range; else its statistics spare most of it."""
+
+
+def numbers_of(keys: pl.DataFrame) -> Ints | None:
+    """Keys as ascending, distinct numbers; None where they are no single column of whole numbers."""
+    if keys.width != 1:
+        return None
+    column = keys.to_series()
+    if not is_whole(column.dtype) or column.null_count():
+        return None
+    found = np.sort(values(column).astype(np.int64), kind="stable")
+    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
+
+
+def rows_of(handle: Handle, file: DataFile, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
+    """Which of some ascending numbers a file has, as indices, and the row of each; None where the file must be asked otherwise.
+
+    `span`: how much of the file's key range they lie in. Raises what reading files raises.
+    """
+    held = _held(handle, file, path, span)
+    if held is None or not len(held):
+        return None
+    at: Ints = np.searchsorted(held, asked)
+    at[at == len(held)] = 0
+    found = np.flatnonzero(held[at] == asked)
+    return found, at[found]
+
+
+def ends(handle: Handle, path: str) -> tuple[int, int] | None:
+    """The smallest and the greatest key of a file whose keys are held."""
+    found: Ints | None = handle.world.decoded.get(_key(handle, path))
+    return None if found is None or not len(found) else (int(found[0]), int(found[-1]))
+
+
+def _key(handle: Handle, path: str) -> tuple[object, ...]:
+    return "keys", handle.storage, path, handle.schema.id
+
+
+def _held(handle: Handle, file: DataFile, path: str, span: float) -> Ints | None:
+    key = _key(handle, path)
+    found: Ints | None = handle.world.decoded.get(key)
+    if found is not None:
+        return found
+    if file.row_count > MOST_ROWS or span < WORTH:
+        return None
+    with refused(handle, [path]):
+        column = scan_files(handle, [file], [path], handle.schema.key_fields).collect().to_series()
+    if column.null_count():
+        return None
+    found = values(column).astype(np.int64)
+    if (found[1:] <= found[:-1]).any():  # no run: whoever wrote it, binary search would miss rows
+        return None
+    handle.world.decoded.put({key: found}, found.nbytes)
+    return found

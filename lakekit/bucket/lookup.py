@@ -1,0 +1,223 @@
+"""The older row of each key, found in the levels above an output level without rewriting them.
+
+    keys 3 5 9        L4 |1 3 7|   3 is there             -> row of 3, file a, position 1
+                      L5 |3 5 8|   3 has been found; 5    -> row of 5, file b, position 1          9 is new
+
+Level by level, lowest first: the first hit of a key is its newest row there, and a delete is a hit. Files whose key range holds none of the keys are not
+opened. Of the others the key columns are read alone, or looked up where they are held (`held_keys`); then, where more is asked for, the rows that were hit.
+Rows that deletion vectors took away are no hits.
+
+Source: ENGINE.md 2.7; `LookupLevels`, `LookupUtils`, `RemoteLookupFileManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket import held_keys, slices
+from lakekit.bucket.flush import by_key
+from lakekit.bucket.read import LEVEL, ROW, SYSTEM
+from lakekit.files.places import data_file_path
+from lakekit.files.read import refused, scan_files
+from lakekit.format.dtypes import polars_schema
+from lakekit.lsm.arrays import float_bits, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.levels import Run
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+MOST_ROWS = 4_000_000
+"""Rows whose keys are looked through at once; a file of more is looked through by itself."""
+_PLACE = "_lakekit_place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Older:
+    """Where the older rows of one bucket are: runs of levels above 0, lowest first (`Levels.above`), and the positions that deletion vectors took away."""
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    runs: tuple[Run, ...]
+    vectors: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self.handle.schema.trimmed_primary_keys
+
+    def path(self, file: DataFile) -> str:
+        """Where a file lies."""
+        return data_file_path(self.handle, self.partition, self.bucket, file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The older rows of those keys that have one, in no particular order, and their positions, ascending, by file name."""
+
+    rows: pl.DataFrame
+    positions: Mapping[str, NDArray[np.int64]]
+
+
+def lookup(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
+    """The newest older row of each of `keys` (the key columns are enough), with `columns` (of the table, or of `SYSTEM`), then `_level`.
+
+    Raises `Corrupt`, `FileMissing`, `Unsupported`, as reading does.
+    """
+    if not older.runs or not keys.height:
+        return Found(rows=_none(older, columns), positions={})
+    numbers = held_keys.numbers_of(keys.select(older.key))
+    found = None if numbers is None else _by_number(older, numbers, columns)
+    return _by_join(older, keys.unique(older.key), columns) if found is None else found
+
+
+def _by_number(older: Older, numbers: Ints, columns: Sequence[str]) -> Found | None:
+    """The rows of ascending numbers, by the keys that are held of files; None where a file must be read for them."""
+    parts = [_none(older, columns)]
+    positions: dict[str, Ints] = {}
+    for run in older.runs:
+        low, high = _bounds(older, run.files)
+        gone = np.zeros(len(numbers), bool)
+        where: dict[str, Ints] = {}
+        starts, ends = np.searchsorted(numbers, low), np.searchsorted(numbers, high, side="right")
+        for at in np.flatnonzero(starts < ends):
+            file, start, end = run.files[at], starts[at], ends[at]
+            span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
+            hits = held_keys.rows_of(older.handle, file, older.path(file), numbers[start:end], span=span)
+            if hits is None:
+                return None
+            found, rows = hits
+            if file.name in older.vectors:
+                stay = ~_among(rows, older.vectors[file.name])
+                found, rows = found[stay], rows[stay]
+            if len(rows):
+                gone[start + found] = True
+                where[file.name] = rows
+        if not where:
+            continue
+        numbers = numbers[~gone]
+        positions |= where
+        level = pl.Series(LEVEL, np.full(int(gone.sum()), run.level, np.int32))
+        parts.append(_rows(older, run.files, where, columns).with_columns(level) if columns else level.to_frame())
+    return Found(rows=pl.concat(parts), positions=positions)
+
+
+def _bounds(older: Older, files: Sequence[DataFile]) -> tuple[Ints, Ints]:
+    """The smallest and the greatest key of each file, as numbers."""
+    held = [held_keys.ends(older.handle, older.path(file)) for file in files]
+    if None not in held:
+        found = np.array(held, np.int64)
+        return found[:, 0], found[:, 1]
+    both = slices.keys(older.handle, [*(file.min_key for file in files), *(file.max_key for file in files)]).to_series()
+    numbers = values(both).astype(np.int64)
+    return numbers[: len(files)], numbers[len(files) :]
+
+
+def _among(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
+    """Which of some rows are among others; both ascend."""
+    at = np.searchsorted(deleted, rows.astype(deleted.dtype))
+    at[at == len(deleted)] = 0
+    return deleted[at] == rows if len(deleted) else np.zeros(len(rows), bool)
+
+
+def _by_join(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
+    """The same for keys of any columns, distinct, by reading the keys of files."""
+    left = _as_bits(keys.select(older.key))
+    parts = [_none(older, columns)]
+    positions: dict[str, Ints] = {}
+    for run in older.runs:
+        for files in _grouped(_touched(older, run.files, keys) if left.height else []):
+            hits = _hits(older, files, left)
+            if not hits.height:
+                continue
+            left = left.join(hits, on=older.key, how="anti", nulls_equal=True, maintain_order="left")
+            where = _by_file(files, hits[ROW].to_numpy())
+            positions |= where
+            level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
+            parts.append(_rows(older, files, where, columns).with_columns(level) if columns else level.to_frame())
+    return Found(rows=pl.concat(parts), positions=positions)
+
+
+def _touched(older: Older, files: Sequence[DataFile], keys: pl.DataFrame) -> list[DataFile]:
+    """The files whose key range holds one of the keys: counted in one sorted list of all bounds and keys."""
+    low = slices.keys(older.handle, [file.min_key for file in files])
+    high = slices.keys(older.handle, [file.max_key for file in files])
+    kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
+    numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
+    # lower bounds stand before equal keys, upper bounds behind them
+    every = pl.concat([low, keys.select(older.key), high]).with_columns(pl.Series(_PLACE, np.arange(len(kinds))))
+    order = by_key(every, older.key)[_PLACE].to_numpy()
+    kinds, numbers = kinds[order], numbers[order]
+    passed = np.cumsum(kinds == 1)
+    before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
+    before[numbers[kinds == 0]] = passed[kinds == 0]
+    until[numbers[kinds == 2]] = passed[kinds == 2]
+    return [file for file, one, other in zip(files, before, until, strict=True) if other > one]
+
+
+def _grouped(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+    """Files to be looked through at once."""
+    group: list[DataFile] = []
+    for file in files:
+        if group and sum(one.row_count for one in group) + file.row_count > MOST_ROWS:
+            yield group
+            group = []
+        group.append(file)
+    if group:
+        yield group
+
+
+def _hits(older: Older, files: Sequence[DataFile], left: pl.DataFrame) -> pl.DataFrame:
+    """The keys found in some files, as `left` has them, and their row numbers counted over all the files."""
+    handle, paths = older.handle, [older.path(file) for file in files]
+    first = older.key[0]
+    bounds = []
+    if handle.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
+        bounds = [pl.col(first).is_between(pl.lit(left[first].min(), left.schema[first]), pl.lit(left[first].max(), left.schema[first]))]
+    deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
+    scan = scan_files(handle, files, paths, handle.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
+    with refused(handle, paths):
+        found = scan.collect()
+    return _as_bits(found).join(left, on=older.key, how="semi", nulls_equal=True, maintain_order="left")
+
+
+def _by_file(files: Sequence[DataFile], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
+    """Row numbers over all files as positions in each that has any."""
+    starts = np.cumsum([0, *(file.row_count for file in files)])
+    placed = np.sort(rows.astype(np.int64))
+    cuts = np.searchsorted(placed, starts)
+    parts = ((file.name, placed[cuts[at] : cuts[at + 1]] - starts[at]) for at, file in enumerate(files))
+    return {name: positions for name, positions in parts if len(positions)}
+
+
+def _rows(older: Older, files: Sequence[DataFile], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
+    """The rows at those positions."""
+    handle = older.handle
+    hit = [file for file in files if file.name in where]
+    paths = [older.path(file) for file in hit]
+    fields = [handle.schema.field(name) for name in columns if name not in SYSTEM]
+    masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
+    scan = scan_files(handle, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
+    with refused(handle, paths):
+        return scan.select(columns).collect()
+
+
+def _none(older: Older, columns: Sequence[str]) -> pl.DataFrame:
+    types = polars_schema(older.handle.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
+    return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
+
+
+def _as_bits(keys: pl.DataFrame) -> pl.DataFrame:
+    """Keys with floats as integers that are equal where the reference takes the floats for equal."""
+    floats = [name for name, dtype in keys.schema.items() if dtype.is_float()]
+    return keys.with_columns(float_bits(keys[name]) for name in floats) if floats else keys

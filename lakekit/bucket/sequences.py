@@ -1,0 +1,75 @@
+"""How far the sequence numbers of buckets go, known without looking at every live file: what a writer needs who only adds files.
+
+    snapshot 7, all files of a partition read         bucket 0: 41, bucket 1: 17
+    snapshot 8 adds a file 42–49 to bucket 0          bucket 0: 49, bucket 1: 17
+
+What was read once is carried on by each commit of this process. Compactions leave numbers as they are; an overwrite, or a snapshot that somebody else made,
+and the next writer reads again. Source: ENGINE.md 1.2; `WriteRestore`, `AbstractFileStoreWrite`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.model.entries import ADD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Row
+    from lakekit.model.snapshot import Snapshot
+
+_BUCKET_BYTES = 120
+
+
+class Partition(NamedTuple):
+    """The greatest number of each bucket that has files, and how many buckets there are."""
+
+    greatest: Mapping[int, int]
+    total_buckets: int | None
+
+
+class _Known(NamedTuple):
+    """What is known as of a snapshot, by partition: all of its buckets, or nothing."""
+
+    end: Snapshot
+    partitions: Mapping[bytes, Partition]
+
+
+def find(handle: Handle, snapshot: Snapshot, partition: bytes) -> Partition | None:
+    """What is known of a partition as of a snapshot; None: nothing."""
+    known: _Known | None = handle.world.decoded.get(_key(handle))
+    return known.partitions.get(partition) if known is not None and known.end == snapshot else None
+
+
+def keep(handle: Handle, snapshot: Snapshot, found: Mapping[bytes, Partition]) -> None:
+    """Keeps what was read of some partitions."""
+    known: _Known | None = handle.world.decoded.get(_key(handle))
+    before = known.partitions if known is not None and known.end == snapshot else {}
+    _put(handle, snapshot, {**before, **found})
+
+
+def remember(handle: Handle, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
+    """Carries what is known on to a snapshot that was made right after `before` and added `rows`."""
+    known: _Known | None = handle.world.decoded.get(_key(handle))
+    if known is None or known.end != before or made.commit_kind == "OVERWRITE":
+        return
+    changed: dict[bytes, Partition | None] = {}
+    for kind, partition, bucket, total, file in rows:
+        found = changed.get(partition, known.partitions.get(partition))
+        if kind != ADD or found is None:
+            continue
+        agrees = bucket < 0 or found.total_buckets in (None, total)
+        greatest = {**found.greatest, bucket: max(file.max_sequence_number, found.greatest.get(bucket, -1))}
+        changed[partition] = Partition(greatest, found.total_buckets if bucket < 0 else total) if agrees else None
+    _put(handle, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
+
+
+def _put(handle: Handle, end: Snapshot, partitions: Mapping[bytes, Partition]) -> None:
+    size = sum(len(found.greatest) + 1 for found in partitions.values())
+    handle.world.decoded.put({_key(handle): _Known(end, partitions)}, _BUCKET_BYTES * (size + 1))
+
+
+def _key(handle: Handle) -> tuple[object, ...]:
+    return "sequences", handle.storage, handle.layout.snapshot_dir

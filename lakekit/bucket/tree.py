@@ -1,0 +1,179 @@
+"""The LSM tree of one bucket while it is written: flushed files come in, compactions move them up.
+
+    add(files)          level 0 grows
+    compact(full)       universal compaction, or everything into the last level        ->  Compacted, or None where nothing was due
+
+Lookups of older rows are asked of the levels above a compaction's output; rows they find are marked in the bucket's deletion vectors, where it has such.
+
+Source: ENGINE.md 2 to 2.8; `MergeTreeCompactManager`, `LookupMergeTreeCompactRewriter`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.bucket.compact import Job, compact
+from lakekit.bucket.expired import expiry
+from lakekit.bucket.lookup import Older, lookup
+from lakekit.bucket.read import KIND, LEVEL, SEQUENCE
+from lakekit.bucket.vectors import Vectors
+from lakekit.lsm import universal
+from lakekit.lsm.levels import Levels
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from lakekit.bucket.compact import Compacted
+    from lakekit.bucket.restore import Restored
+    from lakekit.files.file_names import FileNames
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.universal import CompactionUnit
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+
+
+@dataclass(slots=True, kw_only=True)
+class Looking:
+    """A compaction's view of older rows (`changelog.Previous`). `marks`: positions of found rows by file, for deletion vectors."""
+
+    older: Older
+    columns: tuple[str, ...]
+    marks: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
+
+    def __call__(self, keys: pl.DataFrame) -> pl.DataFrame:
+        found = lookup(self.older, keys, self.columns)
+        for name, positions in found.positions.items():
+            self.marks.setdefault(name, []).append(positions)
+        return found.rows.drop(LEVEL) if self.columns else keys.clear()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Tree:
+    """The levels of a bucket. `replaces`: its writer takes no notice of what was there before, and so tells no changelog of it.
+
+    `vectors` are read by the first compaction. `last_full_ms`: when the bucket was compacted as a whole. `idle_triggers`: see `universal.pick_or_force`.
+    """
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    names: FileNames
+    rule: MergeRule
+    restored: Restored
+    vectors: Vectors | None = None
+    replaces: bool = False
+    last_full_ms: int | None = None
+    idle_triggers: int = 0
+    _levels: Levels | None = None
+    _flushed: list[DataFile] = field(default_factory=list)
+
+    @staticmethod
+    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames, rule: MergeRule, *, replaces: bool) -> Tree:
+        """The tree of what a snapshot holds in a (partition, bucket)."""
+        partition, bucket = place
+        return Tree(handle=handle, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
+
+    @property
+    def levels(self) -> Levels:
+        """The files by level and run. Until somebody asks, which a writer that only adds files never does, flushed ones wait beside those restored."""
+        levels = self._levels
+        if levels is None:
+            levels = Levels.of(self.restored.files, self.handle.options)
+            last, now_ms = universal.last_full_ms(levels), self.handle.world.now_ms()
+            # files keep the time of the wall clock
+            self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
+        if self._flushed:
+            levels, self._flushed = levels.changed((), self._flushed), []
+        self._levels = levels
+        return levels
+
+    @property
+    def run_count(self) -> int:
+        """Sorted runs: what a reader merges at most."""
+        return len(self.levels.runs)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether level 0 is to be emptied and is not."""
+        return self.handle.options.needs_lookup and bool(self.levels.level_0)
+
+    def add(self, files: Iterable[DataFile]) -> None:
+        """Takes files that were flushed."""
+        self._flushed += files
+
+    def compact(self, *, full: bool) -> Compacted | None:
+        """Compacts what is due, or everything. Raises what `compact.compact` and reading deletion vectors raise; then the tree is as it was."""
+        if self.vectors is None and self.handle.options.deletion_vectors_enabled:
+            self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+        unit = self._full() if full else self._due()
+        if unit is None:
+            return None
+        looking = Looking(older=self._older(unit), columns=self._looked_at())
+        done = compact(self._job(looking), unit)
+        self._levels = self.levels.changed(done.before, done.after)
+        if unit.is_full:
+            self.last_full_ms = self.handle.world.now_ms()
+        if self.vectors is not None:
+            self.vectors.mark({name: np.concatenate(parts) for name, parts in looking.marks.items()})
+            self.vectors.forget(done.rewritten)
+        return done
+
+    def _due(self) -> CompactionUnit | None:
+        unit, self.idle_triggers = universal.pick_or_force(
+            self.levels,
+            self.handle.options,
+            now_ms=self.handle.world.now_ms(),
+            last_full_ms=self.last_full_ms,
+            idle_triggers=self.idle_triggers,
+        )
+        return unit
+
+    def _full(self) -> CompactionUnit | None:
+        due = expiry(self.handle, self.handle.world.now_ms())
+        gone = {} if self.vectors is None else self.vectors.positions
+        return universal.full(
+            self.levels,
+            self.handle.options,
+            has_vector=lambda file: file.name in gone,
+            is_expired=None if due is None else due.is_due,
+        )
+
+    def _job(self, looking: Looking) -> Job:
+        return Job(
+            handle=self.handle,
+            partition=self.partition,
+            bucket=self.bucket,
+            levels=self.levels,
+            names=self.names,
+            rule=self.rule,
+            deletions={} if self.vectors is None else self.vectors.positions,
+            previous=looking,
+            marks_only=not looking.columns and not self.rule.ignore_delete,
+            tells=not self.replaces,
+            snapshot_id=self.restored.snapshot_id,
+        )
+
+    def _older(self, unit: CompactionUnit) -> Older:
+        return Older(
+            handle=self.handle,
+            partition=self.partition,
+            bucket=self.bucket,
+            runs=self.levels.above(unit.output_level),
+            vectors={} if self.vectors is None else self.vectors.positions,
+        )
+
+    def _looked_at(self) -> tuple[str, ...]:
+        """The columns that a compaction needs of older rows; none where their positions are enough (ENGINE 2.7)."""
+        rule, tells = self.rule, self.handle.options.changelog_producer == "lookup" and not self.replaces
+        if rule.engine == "first-row":
+            return rule.key
+        if self.vectors is not None and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
+            return ()
+        return (*self.handle.schema.names, SEQUENCE, KIND)

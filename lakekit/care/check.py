@@ -1,0 +1,66 @@
+"""A table looked through: whether everything that its newest snapshot names is there, whole, and as it is said to be.
+
+    metadata   lists, manifests, counts            care/checks/metadata.py
+    files      presence, size, footers             care/checks/files.py
+    levels     key ranges, overlap, buckets        care/checks/levels.py
+    index      deletion vectors, hash indexes      care/checks/index.py
+    rows       only when asked: the values          care/checks/rows.py
+    advice     what would be faster                care/checks/advice.py
+
+Nothing is taken from what was decoded before: what is told is what the storage holds now. Source: RELIABILITY I4, I5, I7, I9, I10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.care.checks import advice, files, index, levels, metadata, rows
+from lakekit.care.checks.notes import Notes
+from lakekit.care.report import Report
+from lakekit.meta import snapshots
+from lakekit.world import Shelf
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+def check(handle: Handle, *, deep: bool = False) -> Report:
+    """Looks through the newest snapshot; `deep`: through the rows of every data file too, one file at a time.
+
+    What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
+    """
+    decoded = handle.world.decoded
+    handle = replace(handle, world=replace(handle.world, decoded=Shelf(decoded.budget_bytes)))
+    notes = Notes()
+    snapshot: Snapshot | None = None
+    with notes.reading("snapshot", handle.layout.snapshot_dir):
+        snapshot = snapshots.latest(handle)
+    notes.paths.discard(handle.layout.snapshot_dir)
+    if snapshot is not None:
+        _look(handle, snapshot, notes, deep=deep)
+    return Report(
+        table=handle.name,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        deep=deep,
+        problems=tuple(sorted(notes.problems, key=lambda one: (one.path or "", one.field or ""))),
+        advice=tuple(notes.advice),
+        checked_file_count=len(notes.paths),
+    )
+
+
+def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> None:
+    found = metadata.check(handle, snapshot, notes)
+    changelog = files.paths(handle, found.changelog, notes)
+    if changelog is not None:
+        files.check(handle, found.changelog, changelog, "changelog file", notes)
+    at = files.paths(handle, found.live, notes)
+    if at is None:
+        return
+    hashes = index.check(handle, found.live, found.index, notes)
+    whole = files.check(handle, found.live, at, "data file", notes)
+    levels.check(handle, found.live, at, notes)
+    if deep:
+        rows.check(handle, found.live, at, whole, hashes, notes)
+    advice.check(handle, found.live, notes)

@@ -1,0 +1,163 @@
+"""The metadata of a snapshot: lists, manifests and statistics are there and whole, and what each says of the next is so.
+
+    snapshot   total and delta row counts  = sums over the entries
+    list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
+    entries    a file is added once, and nothing is deleted that was not added
+
+Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.codec import binary_row
+from lakekit.draw.words import count
+from lakekit.errors import LakekitError
+from lakekit.meta import manifests, statistics
+from lakekit.model import entries as columns_of
+from lakekit.model.entries import ADD, DELETE, Entries
+from lakekit.types import BINARIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.care.checks.notes import Notes
+    from lakekit.meta.handle import Handle
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.manifest import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+
+    Which = Literal["base", "delta", "changelog"]
+
+_LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What could be read: live files, changelog files, index files."""
+
+    live: Entries
+    changelog: Entries
+    index: list[IndexEntry]
+
+
+def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
+    """Looks through the metadata of a snapshot, and gives what it says."""
+    where = handle.layout.snapshot(snapshot.id)
+    notes.paths.add(where)
+    found = {which: _entries(handle, snapshot, which, notes) for which in _LISTS}
+    base, delta, changelog = (found[which] for which in _LISTS)
+    live = _live(columns_of.concat([part for part, _ in (base, delta)]), notes, where, whole=base[1] and delta[1])
+    said = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
+    for member, entries, name, whole in (*said, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
+        expected = getattr(snapshot, member)
+        if whole and expected is not None and (rows := _rows(entries)) != expected:
+            message = f"the snapshot says {count(expected)} rows, its entries add up to {count(rows)}"
+            remedy = "rows are read as the manifests say; only counts are wrong"
+            notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
+    if snapshot.statistics is not None:
+        with notes.reading("statistics file", handle.layout.statistics(snapshot.statistics)):
+            statistics.of(handle, snapshot)
+    return Contents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
+
+
+def _rows(entries: Entries) -> int:
+    return int((entries.numbers("row_count") * np.where(entries.numbers("kind") == ADD, 1, -1)).sum())
+
+
+def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> tuple[Entries, bool]:
+    """The entries of one list, and whether all of them could be read."""
+    name = getattr(snapshot, f"{which}_manifest_list")
+    listed: list[ManifestFile] | None = None
+    if name is None:
+        return columns_of.empty(), True
+    with notes.reading("manifest list", handle.layout.manifest(name)):
+        listed = manifests.manifest_files(handle, snapshot, which)
+    if listed is None:
+        return columns_of.empty(), False
+    parts: list[Entries] = []
+    with suppress(LakekitError):  # which of them it is comes out below
+        manifests.read_entries(handle, listed)  # all at once, which is faster; kept for what follows
+    for file in listed:
+        path = handle.layout.manifest(file.name)
+        with notes.reading("manifest", path):
+            part = manifests.read_entries(handle, [file])
+            _manifest(handle, file, part, path, notes)
+            parts.append(part)
+    return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
+
+
+def _manifest(handle: Handle, file: ManifestFile, part: Entries, path: str, notes: Notes) -> None:
+    """What the list says of a manifest."""
+    kinds = part.numbers("kind")
+    remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
+
+    def wrong(field: str, said: object, found: object) -> None:
+        notes.wrong("manifest differs from its list", f"the manifest list says {said}, the manifest holds {found}", path=path, field=field, remedy=remedy)
+
+    for name, said, kind in (("_NUM_ADDED_FILES", file.num_added_files, ADD), ("_NUM_DELETED_FILES", file.num_deleted_files, DELETE)):
+        if (found := int((kinds == kind).sum())) != said:
+            wrong(name, said, found)
+    if not len(part):
+        return
+    for column in ("bucket", "level"):
+        numbers = part.numbers(column)
+        low, high = getattr(file, f"min_{column}"), getattr(file, f"max_{column}")
+        if low is not None and low > numbers.min():
+            wrong(f"_MIN_{column.upper()}", low, numbers.min())
+        if high is not None and high < numbers.max():
+            wrong(f"_MAX_{column.upper()}", high, numbers.max())
+    _partitions(handle, file, part, wrong)
+
+
+def _partitions(handle: Handle, file: ManifestFile, part: Entries, wrong: Any) -> None:
+    fields = handle.schema.partition_fields
+    if not fields:
+        return
+    types = [field.type for field in fields]
+    stats = file.partition_stats
+    held = binary_row.decode_columns(part.column("partition").unique(), types)
+    low, high = (binary_row.decode_columns(pa.array([row], pa.binary()), types) for row in (stats.min_values, stats.max_values))
+    for field, values, least, most in zip(fields, held, low, high, strict=True):
+        if field.type.root in BINARIES:
+            continue
+        found = pc.min_max(values).as_py()  # scalar: one a manifest and partition key
+        if least[0].is_valid and found["min"] is not None and pc.less(values, least[0]).true_count:
+            wrong(f"_PARTITION_STATS.{field.name}", f"at least {least[0]}", found["min"])
+        if most[0].is_valid and found["max"] is not None and pc.greater(values, most[0]).true_count:
+            wrong(f"_PARTITION_STATS.{field.name}", f"at most {most[0]}", found["max"])
+
+
+def _live(entries: Entries, notes: Notes, where: str, *, whole: bool) -> Entries:
+    """The live files; those that are added twice are noted and counted once."""
+    kinds = entries.numbers("kind")
+    group = columns_of.identities(entries)
+    size = int(group.max()) + 1 if len(group) else 0
+    added, deleted = (np.bincount(group[kinds == kind], minlength=size) for kind in (ADD, DELETE))
+    remedy = "t.rollback to a snapshot before it; every commit on top of this one will fail"
+    for what, numbers in (("file is added twice", added > 1), ("file is deleted that was not added", whole & (deleted > 0) & (added == 0))):
+        for name in _names(entries, group, np.flatnonzero(numbers)):
+            notes.wrong(what, f"the manifests of the snapshot contradict each other about {name}", path=where, field="_FILE_NAME", remedy=remedy)
+    _, first = np.unique(group * 2 + kinds, return_index=True)
+    return columns_of.fold([entries.take(np.sort(first))])
+
+
+def _names(entries: Entries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
+    rows = np.flatnonzero(np.isin(group, wanted))
+    found: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
+    return found
+
+
+def _index(handle: Handle, snapshot: Snapshot, notes: Notes) -> list[IndexEntry]:
+    if snapshot.index_manifest is None:
+        return []
+    with notes.reading("index manifest", handle.layout.manifest(snapshot.index_manifest)):
+        return manifests.index_entries(handle, snapshot)
+    return []

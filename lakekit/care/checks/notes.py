@@ -1,0 +1,55 @@
+"""What a check writes down while it looks: problems, advice, and the files it looked at."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakekit.care.report import Finding
+from lakekit.errors import InvalidOption, LakekitError, Unsupported, ValueOutOfRange
+from lakekit.format import blocks
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOST = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
+REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
+RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """Findings in the order they are made; `paths` are the files looked at."""
+
+    problems: list[Finding] = field(default_factory=list)
+    advice: list[Finding] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+
+    def wrong(self, what: str, found: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE) -> None:
+        """Notes a problem."""
+        self.problems.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
+
+    def better(self, what: str, found: str, *, path: str | None = None, field: str | None = None, remedy: str) -> None:
+        """Notes advice."""
+        self.advice.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
+
+    @contextmanager
+    def reading(self, what: str, path: str) -> Iterator[None]:
+        """Around what reads a file: an error becomes a note. What lakekit cannot read is no fault of the table."""
+        self.paths.add(path)
+        try:
+            yield
+        except FileMissing as missing:
+            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=LOST)
+        except (Unsupported, ValueOutOfRange) as refused:
+            self.better(f"{what} was not looked into", refused.message, path=refused.path or path, remedy="let the engine that wrote it check it")
+        except InvalidOption as refused:
+            self.better(f"{what} was not looked into", refused.message, path=path, field=refused.key, remedy="set the option right")
+        except LakekitError as damaged:
+            named = getattr(damaged, "path", None) or path
+            self.wrong(f"{what} is unreadable", damaged.message, path=named, field=getattr(damaged, "field", None))
+        except blocks.FOREIGN as damaged:
+            blocks.pass_interrupt(damaged)
+            self.wrong(f"{what} is unreadable", (str(damaged).splitlines() or [type(damaged).__name__])[0], path=path)

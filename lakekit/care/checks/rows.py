@@ -1,0 +1,165 @@
+"""The rows of each data file, held against what its manifest entry says: one file at a time, by columns.
+
+    keys          sorted, none twice, within the key range          bucket      each row's by the bucket function, each key's hash in the hash index
+    statistics    no value passes a bound, null counts are exact    partition   each row's
+    sequences     within their range                                deletes     as many as said
+
+Files of postponed buckets are rows as they came: neither sorted nor in their bucket. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket import slices
+from lakekit.care.checks import statistics
+from lakekit.care.checks.levels import ranks
+from lakekit.care.checks.notes import RESTORE, REWRITE
+from lakekit.codec import hashing
+from lakekit.draw.words import cell, count, plural
+from lakekit.files.places import partition_path, place_of
+from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
+from lakekit.lsm import keys
+from lakekit.meta import schemas
+from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.model.row_kind import RowKind
+from lakekit.write import buckets, partitions
+
+if TYPE_CHECKING:
+    from lakekit.care.checks.index import Hashes
+    from lakekit.care.checks.notes import Notes
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
+
+_RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
+_MISPLACED = "reads by key pass the rows over: write the partition anew with t.overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A file with its rows: `handle` sees the table by the schema the file was written with."""
+
+    handle: Handle
+    file: DataFile
+    path: str
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    frame: pl.DataFrame
+    notes: Notes
+
+    def wrong(self, what: str, found: str, field: str, remedy: str = REWRITE) -> None:
+        """Notes a problem of this file."""
+        self.notes.wrong(what, found, path=self.path, field=field, remedy=remedy)
+
+
+def check(handle: Handle, live: Entries, at: list[str], wanted: list[int], hashes: Hashes, notes: Notes) -> None:
+    """Reads the files of some entries, one after the other; `hashes` are the hash indexes."""
+    totals = live.numbers("total_buckets")
+    seen = {handle.schema.id: handle}
+    for i in wanted:
+        with notes.reading("data file", at[i]):
+            file = live.file(i)
+            if file.schema_id not in seen:
+                seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
+            partition, bucket = place_of(live, i)
+            own = seen[file.schema_id]
+            frame = _rows(own, file, at[i])
+            whole = Whole(handle=own, file=file, path=at[i], partition=partition, bucket=bucket, total_buckets=int(totals[i]), frame=frame, notes=notes)
+            _check(whole, hashes)
+
+
+def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
+    fields = [field for field in handle.schema.fields if file.write_cols is None or field.name in file.write_cols]
+    system = (SEQUENCE_NUMBER, VALUE_KIND) if handle.schema.primary_keys else ()
+    with refused(handle, [path]):
+        return scan_files(handle, [file], [path], fields, system=system).collect()
+
+
+def _check(whole: Whole, hashes: Hashes) -> None:
+    file, frame = whole.file, whole.frame
+    if frame.height != file.row_count:
+        whole.wrong("data file has another row count", f"{count(frame.height)} rows are read, the manifest says {count(file.row_count)}", "_ROW_COUNT", RESTORE)
+    if not frame.height:
+        return
+    for field, found in statistics.false_of_values(whole.handle, file, frame):
+        whole.wrong("statistics are false", f"{found}: filters may pass the file over", field)
+    if file.write_cols is None:
+        _place(whole)
+    if not whole.handle.schema.primary_keys:
+        return
+    _versions(whole)
+    if whole.bucket != POSTPONE_BUCKET:
+        _keys(whole)
+        _hash_index(whole, hashes)
+
+
+def _place(whole: Whole) -> None:
+    """Partition and bucket of each row."""
+    handle, frame = whole.handle, whole.frame
+    if handle.schema.partition_keys:
+        others = [row for row in partitions.of(frame, handle).rows if row != whole.partition]
+        if others:
+            message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
+            whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
+    if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
+        columns, types = buckets.key_columns(frame, buckets.bucket_fields(handle))
+        found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
+        if (away := np.flatnonzero(found != whole.bucket)).size:
+            message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
+            whole.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED)
+
+
+def _versions(whole: Whole) -> None:
+    """Sequence numbers and kinds."""
+    file, frame = whole.file, whole.frame
+    sequences = frame[SEQUENCE_NUMBER]
+    low, high = sequences.min(), sequences.max()
+    if sequences.null_count() or (sequences < file.min_sequence_number).any() or (sequences > file.max_sequence_number).any():
+        message = f"rows have {cell(low)} to {cell(high)}, the manifest says {file.min_sequence_number} to {file.max_sequence_number}"
+        whole.wrong("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
+    kinds = frame[VALUE_KIND]
+    if kinds.null_count() or not kinds.is_between(0, 3).all():
+        whole.wrong("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", VALUE_KIND, RESTORE)
+    deletes = int(kinds.is_in(_RETRACTS).sum())
+    if file.delete_row_count is not None and deletes != file.delete_row_count:
+        message = f"{plural(deletes, 'row')} are deletes, the manifest says {count(file.delete_row_count)}"
+        whole.wrong("delete count is wrong", message, "_DELETE_ROW_COUNT")
+
+
+def _keys(whole: Whole) -> None:
+    """Order, repetition and range of the keys."""
+    frame = whole.frame.select(whole.handle.schema.trimmed_primary_keys)
+    order = keys.order(frame, frame.columns)
+    fallen = np.flatnonzero(order != np.arange(len(order)))
+    if fallen.size:
+        whole.wrong("rows are not sorted by key", f"row {count(int(fallen[0]))} is out of order: merges give wrong rows", "_MIN_KEY")
+    repeated = frame.height - len(keys.blocks(keys.of(frame, frame.columns))[1])
+    if repeated:
+        whole.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
+    ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+    held = frame[order[[0, -1]]]
+    # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
+    padded = [field.name for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
+    low, high, least, most = ranks(pl.concat([ends, held.cast(ends.schema)]).with_columns(pl.col(padded).str.strip_chars_end(" ")))
+    if least < low or most > high:
+        shown = [", ".join(map(cell, keys_of.row(i))) for keys_of in (held, ends) for i in (0, 1)]
+        message = f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may pass the file over"
+        whole.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
+
+
+def _hash_index(whole: Whole, hashes: Hashes) -> None:
+    """A key that the index does not know goes to another bucket the next time."""
+    known = hashes.get((whole.partition, whole.bucket))
+    if known is None:
+        return
+    columns, types = buckets.key_columns(whole.frame, whole.handle.schema.key_fields)
+    unknown = int((~np.isin(hashing.hash_columns(columns, types), known)).sum())
+    if unknown:
+        message = f"the hash index of bucket {whole.bucket} lacks {plural(unknown, 'key')} of this file: they may be written to a second bucket"
+        whole.wrong("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED)

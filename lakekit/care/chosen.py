@@ -1,0 +1,43 @@
+"""The partitions that a chore is told to look after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.errors import InvalidOption
+from lakekit.read.plan import partition_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakekit.meta.handle import Handle
+
+
+def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
+    """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
+
+    Raises `InvalidOption` where the text is no condition or names another column.
+    """
+    rows = sorted(set(there))
+    if where is None:
+        return set(rows)
+    wanted = condition(where)
+    known = handle.schema.partition_keys
+    if others := [name for name in wanted.meta.root_names() if name not in known]:
+        has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
+        raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
+    found = partition_frame(handle, pa.array(rows, pa.binary())).select(wanted.fill_null(value=False)).to_series()
+    return {rows[at] for at in found.arg_true()}
+
+
+def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
+    """A Polars expression as it is, SQL text as one. Raises `InvalidOption`."""
+    if isinstance(where, pl.Expr):
+        return where
+    try:
+        return pl.sql_expr(where)
+    except pl.exceptions.PolarsError as error:
+        raise InvalidOption(f"{where!r} is no condition in SQL: {error}", key=key, value=where) from error

@@ -1,0 +1,67 @@
+"""Consumers: where named streaming readers stand. Snapshots from there on are kept for them, so that one who never comes back keeps all of them.
+
+Source: ENGINE.md 5.12; `ConsumerManager`, `ResetConsumerProcedure`, `ClearConsumersProcedure`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakekit.care.outcome import Expired
+from lakekit.errors import InvalidOption
+from lakekit.meta import consumers
+from lakekit.model.layout import is_plain
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+
+_GREATEST = 2**63 - 1
+
+
+def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
+    """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
+    if not consumer_id.strip() or not is_plain(f"consumer-{consumer_id}"):
+        raise InvalidOption(f"{consumer_id[:80]!a} cannot be a consumer's id, which is part of a file's name", key="consumer-id", value=consumer_id)
+    if next_snapshot is None:
+        consumers.read(handle, consumer_id)
+        handle.storage.delete([handle.layout.consumer(consumer_id)])
+        return
+    if not 0 <= next_snapshot <= _GREATEST:
+        raise InvalidOption(f"next_snapshot={next_snapshot} is no snapshot's number", key="next_snapshot", value=str(next_snapshot))
+    consumers.record(handle, consumer_id, next_snapshot)
+
+
+def expire(handle: Handle, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False) -> Expired:
+    """Forgets consumers whose file was written before a time, by the storage's clock; None: however old.
+
+    `including`, `excluding`: regular expressions that whole ids match. Raises `InvalidOption` for one that is none.
+    """
+    wanted, spared = _pattern(including, "including"), _pattern(excluding, "excluding")
+    gone = []
+    for one in handle.storage.list(handle.layout.consumer_dir):
+        name = one.name.removeprefix("consumer-")
+        if one.is_dir or name in {one.name, ""} or (older_than_ms is not None and one.modified_ms >= older_than_ms):
+            continue
+        if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name)):
+            gone.append(name)
+    if not dry_run:
+        handle.storage.delete([f"{handle.layout.consumer_dir}/consumer-{name}" for name in gone])
+    return Expired(table=handle.name, consumers=tuple(gone), dry_run=dry_run)
+
+
+def expire_old(handle: Handle, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
+    """`expire` by age, the option's where None is given; without any age, the ones that `including` names. Raises `InvalidOption` where neither is said."""
+    age = handle.options.consumer_expiration_time_ms if age_ms is None and including is None else age_ms
+    if age is None and including is None:
+        msg = f"{handle.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"
+        raise InvalidOption(msg, key="consumer.expiration-time")
+    before = None if age is None else handle.world.now_ms() - age
+    return expire(handle, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
+
+
+def _pattern(text: str | None, key: str) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as wrong:
+        raise InvalidOption(f"{key}={text!r} is no regular expression: {wrong}", key=key, value=text) from None

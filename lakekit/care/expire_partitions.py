@@ -1,0 +1,152 @@
+"""Partitions whose time is over, dropped in commits of their own; and partitions said to be complete.
+
+    values-time     dt=2024-01-01 is as old as its values say (`partition.timestamp-pattern`, `partition.timestamp-formatter`); no time: it stays
+    update-time     as old as the newest file that was added or removed
+
+Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`, `SuccessFileMarkDoneAction`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.care import success_file
+from lakekit.care.outcome import Expired
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.publish import publish_once
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.files.places import partition_path, partition_spec, partition_values
+from lakekit.meta import manifests, snapshots
+from lakekit.model import partition as partitions
+from lakekit.model.entries import ADD
+from lakekit.model.partition_time import time_ms
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.meta.handle import Handle
+
+STRATEGIES = ("values-time", "update-time")
+_NEXT_BYTES = 100
+
+
+def expire(
+    handle: Handle,
+    expiration_ms: int | None = None,
+    *,
+    strategy: str | None = None,
+    pattern: str | None = None,
+    formatter: str | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+) -> Expired:
+    """Drops the partitions that are older than `expiration_ms`; what is None is as the options `partition.*` say. The oldest go first, `most` at once.
+
+    Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
+    """
+    options = handle.options
+    age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
+    how = strategy or options.partition_expiration_strategy
+    if not handle.schema.partition_keys:
+        raise InvalidOption(f"{handle.name} is not partitioned, so no partition expires", key="partition.expiration-time")
+    if age is None:
+        raise InvalidOption(f"{handle.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time")
+    if how not in STRATEGIES:
+        raise InvalidOption(
+            f"partition.expiration-strategy is {how!r}; lakekit knows {' and '.join(STRATEGIES)}", key="partition.expiration-strategy", value=how
+        )
+    before = wall_clock_ms(handle.world.now_ms()) - age
+    found = _updated(handle)
+    texts = {row: _texts(handle, row) for row in found}
+    if how == "values-time":
+        said = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
+        over = [row for row in found if (time := _time(handle, row, texts[row], *said)) is not None and time < before]
+    else:
+        over = [row for row, time in found.items() if time is not None and time < before]
+    over.sort(key=lambda row: ",".join(texts[row]))
+    over = over[: options.partition_expiration_max_num if most is None else most]
+    if not dry_run:
+        size = options.partition_expiration_batch_size or len(over) or 1
+        for at in range(0, len(over), size):
+            publish_once(handle, (), commit_user=handle.new_commit_user(), overwrite=Overwrite.exactly(over[at : at + size]))
+    return Expired(table=handle.name, partitions=tuple(partition_path(handle, row).strip("/") for row in over), dry_run=dry_run)
+
+
+def is_due(handle: Handle, *, ends: bool) -> bool:
+    """Whether it is time to look for expired partitions after a commit: once in `partition.expiration-check-interval`, the first time after a part of it.
+
+    `ends`: the commit is that of a batch job, after which `end-input.check-partition-expire` always has it looked for.
+    """
+    options = handle.options
+    if options.partition_expiration_time_ms is None or not handle.schema.partition_keys:
+        return False
+    interval = options.partition_expiration_check_interval_ms
+    if not interval or (ends and options.end_input_check_partition_expire):
+        return True
+    now, key = handle.world.now_ms(), ("partitions-looked-at", handle.storage, handle.layout.snapshot_dir)
+    last: int | None = handle.world.decoded.get(key)
+    if last is None:
+        last = now - interval * int(handle.world.new_id()[:6], 16) // 0xFFFFFF
+    due = now > last + interval
+    handle.world.decoded.put({key: now if due else last}, _NEXT_BYTES)
+    return due
+
+
+def _updated(handle: Handle) -> dict[bytes, int | None]:
+    """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
+    latest = snapshots.latest(handle)
+    if latest is None:
+        return {}
+    entries = manifests.read_entries(handle, manifests.manifest_files(handle, latest), columns=("kind", "partition", "creation_time"))
+    frame: pl.DataFrame = pl.from_arrow(entries.table)  # type: ignore[assignment]
+    sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1)
+    found = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
+    return dict(found.select("partition", "creation_time").iter_rows())  # scalar: one a partition
+
+
+def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
+    types = [field.type for field in handle.schema.partition_fields]
+    return partitions.text(partition_values(handle, row), types, default_name=handle.options.partition_default_name)
+
+
+def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
+    values = partition_values(handle, row)
+    if any(value is None for value in (values if pattern is not None else values[:1])):
+        return None
+    return time_ms(handle.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
+
+
+# ---- complete ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Says that partitions are complete, in the way of `partition.mark-done-action`: `success-file` writes `_SUCCESS` into each one's directory.
+
+    Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions.
+    """
+    others = [action for action in handle.options.partition_mark_done_action.split(",") if action.strip() != "success-file"]
+    if others:
+        raise Unsupported(
+            f"partition.mark-done-action of {handle.name} is {others[0].strip()!r}, which needs a metastore or another service; lakekit does success-file",
+            feature="procedure.mark_partition_done",
+        )
+    done = [_directory(handle, spec) for spec in specs]
+    for directory in done:
+        success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
+    return done
+
+
+def _directory(handle: Handle, spec: Mapping[str, Any]) -> str:
+    keys = handle.schema.partition_keys
+    if set(spec) != set(keys) or not keys:
+        has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"
+        raise InvalidOption(f"{dict(spec)!r} is no partition of {handle.name}: {has}", key="partitions")
+    from_spec = partition_spec(handle, spec)
+    types = [field.type for field in handle.schema.partition_fields]
+    options = handle.options
+    values = [from_spec[at] for at in range(len(keys))]
+    texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
+    return partitions.path(keys, texts).strip("/")

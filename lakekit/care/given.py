@@ -1,0 +1,35 @@
+"""Durations and times as a caller gives them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from lakekit.errors import InvalidOption
+from lakekit.options.option import read_duration
+
+_MILLI = timedelta(milliseconds=1)
+
+
+def duration_ms(given: str | timedelta, key: str) -> int:
+    """A duration in milliseconds: a `timedelta`, or a text as options have it, "7 d", "36 h", "PT1H". Raises `InvalidOption`."""
+    if isinstance(given, timedelta):
+        return given // _MILLI
+    if not isinstance(given, str):
+        msg = f"{key}= takes a timedelta or a text such as '7 d', not {type(given).__name__}"
+        raise TypeError(msg)
+    try:
+        return read_duration(given)
+    except ValueError:
+        raise InvalidOption(f"{key}= takes a duration such as 7 d, 36 h, 5 min, PT1H; found {given[:100]!r}", key=key, value=given) from None
+
+
+def time_ms(given: str | datetime, key: str) -> int:
+    """A time in milliseconds since 1970: a datetime or an ISO text; a naive one is local. Raises `InvalidOption`."""
+    if not isinstance(given, (str, datetime)):
+        msg = f"{key}= takes a datetime or an ISO time, not {type(given).__name__}"
+        raise TypeError(msg)
+    try:
+        found = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+        return int(found.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise InvalidOption(f"{key}= takes a time such as 2024-03-31 12:00:00; found {str(given)[:100]!r}", key=key, value=str(given)) from None

@@ -1,0 +1,59 @@
+"""What a table's options want done after every commit: automatic tags, and the expiry of tags, partitions, consumers, snapshots and changelogs.
+
+A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Tables and writers that are
+`write-only` leave it to others. Source: ENGINE.md 5.7; `TableCommitImpl.maintain`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lakekit.care import auto_tags, consumers, expire, expire_partitions
+from lakekit.errors import Conflict, LakekitError, NotFound
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+
+
+def after(handle: Handle, done: Commit) -> Commit:
+    """Looks after the table of a commit, and gives the commit."""
+    if handle.options.write_only:
+        return done
+    for word, chore in _chores(handle, done):
+        try:
+            with suppress(Conflict, NotFound):  # another process did the same at the same time
+                chore()
+        except LakekitError as wrong:
+            text = f"the commit to {handle.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
+            warnings.warn(text, UserWarning, stacklevel=4)
+    return done
+
+
+def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object]]]:
+    options = handle.options
+    found: list[tuple[str, Callable[[], object]]] = []
+    is_batch = done.identifier == BATCH_IDENTIFIER
+    if options.tag_automatic_creation not in {"none", "batch"}:
+        found.append(("making automatic tags", lambda: auto_tags.create(handle)))
+    if not done.snapshot_ids:
+        return found
+    if options.tag_automatic_creation == "batch" and is_batch:
+        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
+    if options.tag_time_expire_enabled:
+        found.append(("expiring tags", lambda: auto_tags.expire(handle)))
+    if expire_partitions.is_due(handle, ends=is_batch):
+        found.append(("expiring partitions", lambda: expire_partitions.expire(handle)))
+    if options.consumer_expiration_time_ms is not None:
+        found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
+    retained = expire.of_snapshots(handle)
+    if not expire.nothing_is_old(handle, retained, done.snapshot_ids[-1]):
+        found.append(("expiring snapshots", lambda: expire.expire_snapshots(handle, retained)))
+    if options.changelog_outlives_snapshots:
+        found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
+    return found

@@ -1,0 +1,223 @@
+"""Files that nothing refers to, left by writers that died: found by name, and removed when they are old.
+
+    list the files ─▶ read all roots ─▶ all roots again ─▶ old files that no root names
+                                        changed: what came is read too
+
+Files are listed before the roots are read, so that whatever a commit adds meanwhile is no candidate; roots are read until they stay the same; a root that
+cannot be read stops everything (RELIABILITY D5, D6). Ages are told by the clock of the storage, not by this machine's. What counts is the name: a file
+that any snapshot, tag or long-lived changelog of any branch names, added or deleted, stays.
+
+Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.care import roots
+from lakekit.care.given import duration_ms, time_ms
+from lakekit.errors import Conflict, Corrupt, InvalidOption
+from lakekit.meta import manifests, schemas
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from lakekit.care.roots import Root
+    from lakekit.meta.handle import Handle
+    from lakekit.model.manifest import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Stat
+
+    Which = Literal["all", "delta", "changelog"]
+
+AGE_MS = 24 * 3_600_000
+"""Younger files may belong to a commit that is under way."""
+_MANY = 100
+"""So many files have to be in question before their share of all is suspicious."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file of a kind, and how old it is."""
+
+    kind: str
+    file: Stat
+
+
+def remove(handle: Handle, *, older_than: str | datetime | timedelta | None, dry_run: bool, force: bool) -> pl.DataFrame:
+    """The orphans that are older than that, removed unless `dry_run`; see `Table.remove_orphans`."""
+    for branch in roots.branches(handle):
+        if not schemas.ids(roots.on(handle, branch)):
+            msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
+            raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
+    limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
+    listed, directories = _listed(handle)
+    needed = _needed(handle)
+    gone = [one for one in listed if one.kind == "temporary" or one.file.name not in needed]
+    gone = [one for one in gone if one.file.modified_ms < limit_ms]
+    if not force:
+        _check_suspicious(handle, len(gone), len(listed), needed)
+    if not dry_run and gone:
+        handle.storage.delete([one.file.path for one in gone])
+    if not dry_run:
+        old = [one.path for one in directories if one.modified_ms < limit_ms]
+        handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
+    return _told(gone)
+
+
+def _told(gone: Sequence[_Found]) -> pl.DataFrame:
+    files = [one.file for one in gone]
+    found = pl.DataFrame(
+        {
+            "path": pl.Series([file.path for file in files], dtype=pl.String),
+            "kind": pl.Series([one.kind for one in gone], dtype=pl.String),
+            "size_bytes": pl.Series([file.size_bytes for file in files], dtype=pl.Int64),
+            "modified": pl.Series([file.modified_ms for file in files], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        }
+    )
+    return found.sort("path")
+
+
+def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -> None:
+    """Raises `Conflict` where so much would go that something else must be wrong."""
+    if not gone or (needed and (gone <= _MANY or 2 * gone <= total)):
+        return
+    why = f"{gone} of {total} files of {handle.name} would go" if needed else f"no snapshot, tag or changelog of {handle.name} refers to any file"
+    msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
+    raise Conflict(msg)
+
+
+# ---- how old ---------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int:
+    """Files made before go. Raises `InvalidOption` for a time that is not past."""
+    if older_than is None:
+        return now_ms - AGE_MS
+    age = isinstance(older_than, timedelta)
+    limit_ms = now_ms - duration_ms(older_than, "older_than") if age else time_ms(older_than, "older_than")  # type: ignore[arg-type] # told apart by `age`
+    if limit_ms > now_ms:
+        msg = f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the past; without one it is a day ago"
+        raise InvalidOption(msg, key="older_than", value=str(older_than))
+    return limit_ms
+
+
+def _storage_time_ms(handle: Handle) -> int:
+    """What time it is where files get theirs: that of a file made now."""
+    path = f"{handle.root.rstrip('/')}/.clock-{handle.world.new_id()}"
+    try:
+        handle.storage.put(path, b"")
+        seen = handle.storage.stat(path)
+    finally:
+        handle.storage.delete([path])
+    return handle.world.now_ms() if seen is None else seen.modified_ms
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _listed(handle: Handle) -> tuple[list[_Found], list[Stat]]:
+    """Every file that could be one, and the directories of buckets and partitions."""
+    layout, storage = handle.layout, handle.storage
+    found: list[_Found] = []
+    for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir)):
+        found += [_Found(kind, one) for one in storage.list(directory) if not one.is_dir]
+    for branch in roots.branches(handle):
+        of = roots.on(handle, branch).layout
+        found += _temporary(handle, of.snapshot_dir, "snapshot-")
+        found += _temporary(handle, of.changelog_dir, "changelog-")
+    files, directories = _data(handle)
+    return [*found, *(_Found("data", one) for one in files)], directories
+
+
+def _temporary(handle: Handle, directory: str, prefix: str) -> list[_Found]:
+    """Files among snapshots that are neither one nor a hint."""
+    known = {"LATEST", "EARLIEST"}
+    files = [one for one in handle.storage.list(directory) if not one.is_dir and one.name not in known]
+    return [_Found("temporary", one) for one in files if not one.name.removeprefix(prefix).isdecimal()]
+
+
+def _data(handle: Handle) -> tuple[list[Stat], list[Stat]]:
+    """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
+    layout, storage = handle.layout, handle.storage
+    tops = [f"{layout.root.rstrip('/')}/{layout.directory}".rstrip("/"), *(root.removeprefix("file:").rstrip("/") for root in layout.external_roots)]
+    places: list[str] = list(dict.fromkeys(tops))
+    seen: list[Stat] = []
+    for _ in handle.schema.partition_keys:
+        below = [one for some in each(storage.list, places, waiting=storage.is_remote) for one in some if one.is_dir and "=" in one.name]
+        seen += below
+        places = [one.path for one in below]
+    buckets = [one for some in each(storage.list, places, waiting=storage.is_remote) for one in some if one.is_dir and one.name.startswith("bucket-")]
+    files = [one for some in each(storage.list, [bucket.path for bucket in buckets], waiting=storage.is_remote) for one in some if not one.is_dir]
+    return files, [*seen, *buckets]
+
+
+# ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _needed(handle: Handle) -> set[str]:
+    """The names of all files that any root names. Raises `Conflict` where roots change faster than they can be read, and what reading raises."""
+    names: set[str] = set()
+    known: dict[str, Snapshot] = {}
+    for _ in range(roots.ATTEMPTS + 2):
+        now = roots.every(handle)
+        fresh = [root for root in now if known.get(root.path) != root.snapshot]
+        if known and not fresh:
+            return names
+        try:
+            names |= _names(handle, fresh)
+        except FileMissing as missing:
+            if any(handle.storage.stat(root.path) is None for root in fresh):
+                continue  # expired while it was read: it is looked at again which roots there are
+            msg = f"{missing.path} is missing, which a snapshot, tag or changelog of {handle.name} needs: what else is lost cannot be told, and nothing is \
+removed. t.check() says more"
+            raise Corrupt(msg, path=missing.path) from missing
+        known |= {root.path: root.snapshot for root in now}
+        if not now:
+            return names
+    raise Conflict(f"snapshots of {handle.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
+
+
+def _names(handle: Handle, some: Sequence[Root]) -> set[str]:
+    """Lists, manifests, data files with what lies beside them, index manifests, index files and statistics of some roots."""
+    found: set[str] = set()
+    index: dict[str, Snapshot] = {}
+    for root in some:
+        snapshot = root.snapshot
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
+        if snapshot.index_manifest is not None and root.kind != "changelog":
+            index[snapshot.index_manifest] = snapshot
+    listed = {file.name: file for files in each(lambda root: _listed_by(handle, root), some, waiting=handle.storage.is_remote) for file in files}
+    entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
+    found |= {*listed, *entries.column("file_name").to_pylist()}  # scalar: one a file
+    found |= {name for beside in entries.column("extra_files").to_pylist() for name in beside}  # scalar: one a file
+    for snapshot in index.values():
+        found |= {entry.file_name for entry in manifests.index_entries(handle, snapshot)}
+    return found
+
+
+def _listed_by(handle: Handle, root: Root) -> list[ManifestFile]:
+    """The manifests of the lists that a root keeps whole."""
+    found: list[ManifestFile] = []
+    for which in _whose(root):
+        try:
+            found += manifests.manifest_files(handle, root.snapshot, which)
+        except FileMissing:
+            if which != "delta":
+                raise
+    return found
+
+
+def _whose(root: Root) -> tuple[Which, ...]:
+    """The lists that a root keeps whole. A long-lived changelog without a list of its own is its delta, where that is still there."""
+    if root.kind == "changelog":
+        return ("delta",) if root.snapshot.changelog_manifest_list is None else ("changelog",)
+    return ("all", "changelog") if root.kind == "snapshot" else ("all",)

@@ -1,0 +1,83 @@
+"""Back to an older state: the snapshots, long-lived changelogs and tags after it are removed.
+
+    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
+
+Each step leaves a table that is whole, in a state between: the hint is not believed while there is a snapshot 6. Data files stay: they are orphans, and
+cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end.
+Source: ENGINE.md 5.13; `RollbackHelper`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lakekit.care import roots, tags as tagging
+from lakekit.care.outcome import Expired
+from lakekit.errors import Conflict, LakekitError
+from lakekit.meta import snapshots, tags
+from lakekit.model import hint
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+def rollback(handle: Handle, to: int | str | datetime, *, dry_run: bool = False) -> Expired:
+    """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time.
+
+    Raises `SnapshotNotFound`, `TagNotFound`; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
+    """
+    target = tagging.source(handle, to)
+    every = roots.of_branch(handle)
+    later = [root for root in every if root.snapshot.id > target.id]
+    ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
+    names = tuple(root.name for root in later if root.kind == "tag")
+    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
+    if dry_run:
+        return done
+    storage, layout = handle.storage, handle.layout
+    if not any(root.kind == "snapshot" and root.snapshot.id == target.id for root in every):
+        _bring_back(handle, target)
+        storage.put(layout.earliest_hint, hint.encode(target.id))
+    with suppress(LakekitError):  # a hint is advice
+        if ids and ids[-1] != target.id + 1:
+            storage.delete([layout.latest_hint])
+        else:
+            storage.put(layout.latest_hint, hint.encode(target.id))
+    storage.delete([layout.snapshot(number) for number in ids])
+    _changelogs(handle, later, target.id)
+    storage.delete([root.path for root in later if root.kind == "tag"])
+    if handle.options.tag_create_success_file:
+        storage.delete([tagging.success_path(handle, name) for name in names])
+    newer = [number for number in snapshots.ids(handle) if number > target.id]
+    if newer:
+        raise Conflict(f"a writer committed snapshot {newer[-1]} of {handle.name} meanwhile, which stands. Stop writers, and roll back again")
+    with suppress(LakekitError):
+        storage.put(layout.latest_hint, hint.encode(target.id))
+    return done
+
+
+def _bring_back(handle: Handle, target: Snapshot) -> None:
+    """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
+    keep = [handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == target]
+    path = handle.layout.snapshot(target.id)
+    handle.storage.put_if_absent(path, target.to_json())
+    if not any(map(handle.storage.exists, keep)):
+        handle.storage.delete([path])
+        raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
+
+
+def _changelogs(handle: Handle, later: list[roots.Root], target: int) -> None:
+    gone = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
+    if not gone:
+        return
+    left = [number for number in snapshots.changelog_ids(handle) if number <= target]
+    with suppress(LakekitError):
+        if left:
+            handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(left[-1]))
+        else:
+            handle.storage.delete([handle.layout.changelog_latest_hint])
+    handle.storage.delete([handle.layout.changelog(number) for number in gone])

@@ -1,0 +1,97 @@
+"""What keeps files: every snapshot, tag and long-lived changelog of every branch. A file that none of them needs may go.
+
+    branch main    snapshot 4, snapshot 5, tag v1, changelog 3
+    branch dev     snapshot 4, tag v1
+
+A branch is any directory that could be one, whether or not it is whole. Whoever deletes reads all roots first, and one that cannot be read, or that vanished
+since it was listed, stops the deletion (RELIABILITY D5). Source: FORMAT.md 3, `OrphanFilesClean.validBranches`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from lakekit.errors import Conflict, Corrupt
+from lakekit.meta import torn
+from lakekit.model.layout import MAIN
+from lakekit.model.snapshot import Snapshot
+from lakekit.model.tag import Tag
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each, one_by_one
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+    from lakekit.storage.protocol import Stat
+
+    Kind = Literal["snapshot", "tag", "changelog"]
+
+PREFIX = "branch-"
+_TAG = "tag-"
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """One of them. `name` is the tag's, else the snapshot's number; `path` is its file."""
+
+    kind: Kind
+    branch: str
+    name: str
+    path: str
+    snapshot: Snapshot
+
+
+def branches(handle: Handle) -> list[str]:
+    """The names of all branches, main first, those that are only half there too."""
+    listed = handle.storage.list(handle.layout.branches_dir)
+    return [MAIN, *(one.name.removeprefix(PREFIX) for one in listed if one.is_dir and one.name.startswith(PREFIX) and one.name != PREFIX)]
+
+
+def every(handle: Handle) -> list[Root]:
+    """The roots of all branches. Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return [root for branch in branches(handle) for root in of_branch(on(handle, branch))]
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def on(handle: Handle, branch: str) -> Handle:
+    """The handle with the paths of another branch: enough for its metadata."""
+    return handle if handle.layout.branch == branch else replace(handle, layout=handle.layout.on_branch(branch))
+
+
+def of_branch(handle: Handle) -> list[Root]:
+    """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
+    layout = handle.layout
+    found: list[tuple[Kind, str, Stat]] = [
+        *(("snapshot", str(number), seen) for number, seen in torn.listed(handle, layout.snapshot_dir, "snapshot-")),
+        *(("tag", one.name.removeprefix(_TAG), one) for one in handle.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
+        *(("changelog", str(number), seen) for number, seen in torn.listed(handle, layout.changelog_dir, "changelog-")),
+    ]
+    if handle.storage.is_remote:
+        return each(lambda one: _read(handle, *one), found, waiting=True)
+    return one_by_one(lambda one: _read(handle, *one), found)  # handing a small file of this machine to a thread costs more than reading it
+
+
+def _read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
+    try:
+        if kind == "tag":
+            snapshot = torn.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
+        else:
+            snapshot = torn.read_listed(handle, seen, Snapshot.from_json)
+    except FileMissing:
+        msg = f"{seen.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
+        raise Conflict(msg) from None
+    if kind != "tag" and snapshot.id != int(name):
+        raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
+    return Root(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+
+
+def write(handle: Handle, path: str, data: bytes) -> None:
+    """Writes the file of a root, in the place of one that is there, safe from power loss: what it replaces may be deleted next."""
+    with handle.storage.open_write(path) as file:
+        file.write(data)

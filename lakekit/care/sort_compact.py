@@ -1,0 +1,184 @@
+"""Compaction that sorts: the rows of a partition in an order that lets reads of some columns skip files.
+
+    append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]       the files that were read go, rows appended meanwhile stay
+    key tables      dynamic buckets: rows in order fill bucket 0, then bucket 1 …      in a bucket files are sorted by key, as ever; hash indexes say where
+
+Of key tables all rows of the partitions are written anew, merged, and every bucket and hash index there is replaced: a key is in one bucket, as before. Rows
+that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too the snapshot is an OVERWRITE, but one that takes every live file.
+
+Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucketAssigner`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.bucket import ordered
+from lakekit.bucket.compact import whole
+from lakekit.bucket.ordered import Ordering, Rows
+from lakekit.bucket.read import KIND
+from lakekit.bucket.restore import Standing
+from lakekit.bucket.vectors import Vectors
+from lakekit.care import chosen
+from lakekit.care.append_files import BUCKET
+from lakekit.care.rescale import STRICT
+from lakekit.commit import abandoned
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.publish import publish_once
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.files.file_names import file_names
+from lakekit.files.places import data_file_path
+from lakekit.files.read import scan_files
+from lakekit.files.write import Target, write_run
+from lakekit.meta import snapshots
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.data_file import APPEND_SOURCE
+from lakekit.progress import work
+from lakekit.read import lazy, scan
+from lakekit.read.plan import partition_frame
+from lakekit.write.writers import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.bucket.ordered import Strategy
+    from lakekit.bucket.restore import Restored
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.types import Field
+
+NO_BUCKETS = -1
+_ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffer-spill.max-disk-size": None, "overwrite-upgrade": "true"}
+"""Each bucket is written as one run of the last level: also where readers do not look at level 0."""
+
+
+def ordering(handle: Handle, order_by: str | Sequence[str], strategy: Strategy) -> Ordering:
+    """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
+    found = ordered.ordering(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    options = handle.options
+    if options.bucket != NO_BUCKETS:
+        raise InvalidOption(
+            f"Sort Compact only supports bucket=-1 yet, and {handle.name} has bucket={options.bucket}: rows of a bucket do not move", key="order_by"
+        )
+    if handle.schema.cross_partition:
+        raise InvalidOption(
+            f"Sort Compact only supports keys that stay in their partition, and those of {handle.name} do not name {', '.join(handle.schema.partition_keys)}",
+            key="order_by",
+        )
+    if options.clustering_incremental:
+        raise InvalidOption(
+            f"{handle.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts by clustering.columns",
+            key="order_by",
+        )
+    for option, is_on in (("row-tracking.enabled", options.row_tracking_enabled), ("data-evolution.enabled", options.data_evolution_enabled)):
+        if is_on:
+            raise Unsupported(f"{handle.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
+    return found
+
+
+# ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def sort(handle: Handle, standing: Standing, order: Ordering, where: pl.Expr | str | None) -> list[CommitMessage]:
+    """Messages of whole partitions written anew in order; `where` chooses them.
+
+    Raises `InvalidOption` for `where`, and what reading and writing raise; then no new file is left.
+    """
+    handle, found = whole(handle), []
+    wanted = sorted(chosen.partitions(handle, (partition for partition, _ in standing.places()), where))
+    buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in wanted]
+    try:
+        with work(handle.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
+            for partition, bucket in buckets:
+                found.append(_sorted(handle, partition, bucket, order))
+                under_way.advance(len(bucket.files))
+    except BaseException:
+        abandoned.abort(handle, found)
+        raise
+    return found
+
+
+def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering) -> CommitMessage:
+    vectors = Vectors.restored(handle, partition, BUCKET, bucket.vectors)
+    paths = [data_file_path(handle, partition, BUCKET, file) for file in bucket.files]
+    rows = Rows(
+        handle=handle,
+        order=order,
+        scan=lambda fields: scan_files(handle, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
+        row_count=sum(file.row_count for file in bucket.files),
+        size_bytes=sum(file.size_bytes for file in bucket.files),
+        paths=paths,
+    )
+    target = Target(
+        handle=handle,
+        partition=partition,
+        bucket=BUCKET,
+        level=0,
+        source=APPEND_SOURCE,
+        names=file_names(handle),
+        keyed=False,
+        first_sequence_number=min(file.min_sequence_number for file in bucket.files),
+    )
+    return CommitMessage(
+        partition=partition,
+        bucket=BUCKET,
+        total_buckets=NO_BUCKETS,
+        new_files=tuple(write_run(target, rows.in_order())),
+        deleted_files=bucket.files,
+        deleted_index_files=vectors.held,
+    )
+
+
+# ---- key tables ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def sort_keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Commit:
+    """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
+
+    Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
+    """
+    latest = snapshots.latest(handle)
+    user = handle.new_commit_user()
+    handle = whole(handle.with_options({**_ONE_RUN, STRICT: str(latest.id if latest else 0)}))
+    standing = Standing.of(handle, latest)
+    wanted = sorted(chosen.partitions(handle, (partition for partition, _ in standing.places()), where))
+    if latest is None or not wanted:
+        return publish_once(handle, (), commit_user=user)
+    writers = Writers(handle, commit_user=user, replaces=True)
+    try:
+        with work(handle.world, "sorting", "partitions", len(wanted)) as under_way:
+            for partition in wanted:
+                for frame in _merged(handle, standing, latest, partition, order).in_order():
+                    writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
+                under_way.advance()
+        replaced = Overwrite.exactly(wanted) if handle.schema.partition_keys else Overwrite.whole()
+        return publish_once(handle, writers.prepare(), commit_user=user, overwrite=replaced)
+    finally:
+        writers.drop()
+
+
+def _merged(handle: Handle, standing: Standing, latest: Snapshot, partition: bytes, order: Ordering) -> Rows:
+    """The rows of one partition as readers see them."""
+    source = lazy.lazy(scan.scan(handle, latest.id)).filter(*_inside(handle, partition))
+    files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
+    return Rows(
+        handle=handle,
+        order=order,
+        scan=_columns_of(source),
+        row_count=sum(file.row_count for file in files),
+        size_bytes=sum(file.size_bytes for file in files),
+    )
+
+
+def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFrame]:
+    return lambda fields: source.select([field.name for field in fields])
+
+
+def _inside(handle: Handle, partition: bytes) -> list[pl.Expr]:
+    """What is true of the rows of a partition."""
+    values = partition_frame(handle, pa.array([partition], pa.binary()))
+    return [pl.col(column.name).is_null() if column.null_count() else pl.col(column.name) == pl.lit(column) for column in values.get_columns()]

@@ -1,0 +1,180 @@
+"""Tags made, moved, renamed and deleted.
+
+    create(handle, "v1", at=3, retain_ms=…)     tag/tag-v1 = snapshot 3
+    delete(handle, ["v1"])                      its file, and the files that only it needed
+
+A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.care import removal, roots, success_file
+from lakekit.care.outcome import Expired, expired
+from lakekit.errors import Conflict, InvalidOption, SnapshotNotFound, TagAlreadyExists
+from lakekit.meta import snapshots, tags
+from lakekit.model.layout import is_plain
+from lakekit.model.tag import Tag
+from lakekit.read import auto_tags, travel
+from lakekit.types import Instant
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+_NANOS = 1_000_000
+
+
+def create(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, if_not_exists: bool = False) -> Tag:
+    """Names a snapshot; None: the newest one. Without `retain_ms` the tag lives as long as `tag.default-time-retained` says, else for ever.
+
+    Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a name that is none.
+    """
+    check_name(name)
+    there = tags.find(handle, name)
+    if there is not None:
+        if if_not_exists:
+            return there
+        raise _exists(handle, name)
+    tag = _tag(handle, name, source(handle, at), retain_ms)
+    _refuse_second(handle, tag)
+    return put(handle, tag, if_not_exists=if_not_exists)
+
+
+def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
+    """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
+    keep, path = _keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
+    if not handle.storage.put_if_absent(path, tag.to_json()):
+        if if_not_exists:
+            return tags.read(handle, tag.name)
+        raise _exists(handle, tag.name)
+    if not any(map(handle.storage.exists, keep)):
+        handle.storage.delete([path])
+        raise _expired_meanwhile(handle, tag)
+    if handle.options.tag_create_success_file:
+        success_file.write(handle.storage, success_path(handle, tag.name), handle.world.now_ms())
+    return tag
+
+
+def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None) -> Tag:
+    """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`."""
+    check_name(name)
+    old = tags.read(handle, name)
+    tag = _tag(handle, name, source(handle, at), retain_ms)
+    keep, path = _keepers(handle, tag.snapshot), handle.layout.tag(name)
+    everything = roots.every(handle)
+    gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
+    new = roots.Root(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+
+    def drop() -> None:
+        roots.write(handle, path, tag.to_json())
+        if not any(map(handle.storage.exists, keep)):
+            roots.write(handle, path, old.to_json())
+            raise _expired_meanwhile(handle, tag)
+
+    removal.remove(handle, gone, everything, drop, stays=[new])
+    return tag
+
+
+def rename(handle: Handle, name: str, new: str) -> None:
+    """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
+    tag = tags.read(handle, name)
+    check_name(new)
+    path = handle.layout.tag(new)
+    if tags.find(handle, new) is not None or not handle.storage.put_if_absent(path, handle.storage.read(handle.layout.tag(tag.name))):
+        raise _exists(handle, new)
+    handle.storage.delete([handle.layout.tag(name)])
+
+
+def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Expired:
+    """Removes tags, and the files that nothing else needs.
+
+    Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`).
+    """
+    for name in names:
+        tags.read(handle, name)
+    everything = roots.every(handle)
+    paths = {handle.layout.tag(name) for name in names}
+    gone = [root for root in everything if root.path in paths]
+
+    def drop() -> None:
+        handle.storage.delete([root.path for root in gone])
+        if handle.options.tag_create_success_file:
+            handle.storage.delete([success_path(handle, name) for name in names])
+
+    found = removal.remove(handle, gone, everything, None if dry_run else drop)
+    return expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
+
+
+# ---- names and sources ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def check_name(name: str) -> None:
+    """Raises `InvalidOption` for a name that no tag can have."""
+    if not isinstance(name, str):
+        msg = f"a tag's name is a text, not {type(name).__name__}"
+        raise TypeError(msg)
+    if not name.strip():
+        raise InvalidOption("a tag's name must not be blank", key="name", value=name)
+    if not (is_plain(name) and is_plain(f"tag-{name}")):
+        raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: it is part of a file's name, so no / \\ or control characters", key="name", value=name)
+
+
+def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
+    """The snapshot that `at` means, one that only a tag keeps too. Raises `SnapshotNotFound`, `TagNotFound`."""
+    number = at if isinstance(at, int) and not isinstance(at, bool) else None
+    if isinstance(at, str) and tags.find(handle, at) is None:
+        number = travel.digits(at)
+    if number is not None and 0 <= number < 2**63 and snapshots.find(handle, number) is None:
+        kept = [tag.snapshot for tag in tags.all(handle) if tag.snapshot.id == number]
+        if kept:
+            return kept[0]
+    found = snapshots.latest(handle) if at is None else travel.locate(handle, at).snapshot
+    if found is None:
+        raise SnapshotNotFound(f"{handle.name} has no snapshots yet, so there is nothing to name")
+    return found
+
+
+def _tag(handle: Handle, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
+    retained = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
+    if retained is None:
+        return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
+    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retained * _NANOS)
+
+
+def _exists(handle: Handle, name: str) -> TagAlreadyExists:
+    return TagAlreadyExists(f"{handle.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
+
+
+def _refuse_second(handle: Handle, tag: Tag) -> None:
+    """A snapshot has one automatic tag at most: whoever looks for the last one finds its period in the name."""
+    if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(handle, tag.name) is None:
+        return
+    same = [other.name for other in tags.all(handle) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(handle, other.name) is not None]
+    if same:
+        raise Conflict(
+            f"snapshot {tag.snapshot.id} of {handle.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the name of another one. Give another name"
+        )
+
+
+def _keepers(handle: Handle, snapshot: Snapshot) -> list[str]:
+    """The files that keep a snapshot: its own, and those of its tags."""
+    own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
+    return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]
+
+
+def _expired_meanwhile(handle: Handle, tag: Tag) -> SnapshotNotFound:
+    return SnapshotNotFound(
+        f"snapshot {tag.snapshot.id} of {handle.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(handle)}",
+        name=str(tag.snapshot.id),
+    )
+
+
+def success_path(handle: Handle, name: str) -> str:
+    """The file that says a tag is there, where the option `tag.create-success-file` wants one."""
+    return f"{handle.layout.tag_dir}/tag-success-file/{name}_SUCCESS"

@@ -1,0 +1,87 @@
+"""MySQL and MariaDB, by PyMySQL (the extra `mysql`).
+
+Names are compared without regard to case and to blanks at their end, as their collation says; the files' names are not, so a catalog asks for the stored
+name and compares again. A database of utf8mb4 cannot hold Paimon's tables at all: their keys are too long for it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql import err
+
+from lakekit.change.options_given import caution
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.catalog.uris import Address
+
+MARK = "%s"
+EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
+Error = err.MySQLError
+_DUPLICATE, _NO_TABLE, _KEY_TOO_LONG = 1062, 1146, 1071
+_BUSY = (1205, 1213)
+_KNOWN = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
+
+
+def connect(address: Address) -> Any:
+    """A connection whose clock is UTC."""
+    given = address.parameters
+    for key in given:
+        if key not in (*_KNOWN, "connectTimeout"):
+            caution(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
+    told: dict[str, Any] = {} if (context := _encryption(given)) is None else {"ssl": context}
+    if "connectTimeout" in given:
+        told["connect_timeout"] = max(1, int(given["connectTimeout"]) // 1000)
+    return pymysql.connect(
+        host=address.host,
+        port=address.port or 3306,
+        database=address.database,
+        user=address.user,
+        password=address.password or "",
+        autocommit=True,
+        init_command="SET time_zone = '+00:00'",
+        **told,
+    )
+
+
+def _encryption(given: Mapping[str, str]) -> ssl.SSLContext | None:
+    """How the connection is encrypted, as the Java driver's options say it; None: as the server likes."""
+    mode = given.get("sslMode", "").upper()
+    is_checked = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or given.get("verifyServerCertificate", "").lower() == "true"
+    if not is_checked and mode != "REQUIRED" and "true" not in (given.get("requireSSL", "").lower(), given.get("useSSL", "").lower()):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = is_checked and mode != "VERIFY_CA"
+    if not is_checked:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def is_duplicate(error: Exception) -> bool:
+    """Whether a row of that key is there."""
+    return _code(error) == _DUPLICATE
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether somebody else is in the way, and the statement can be said again."""
+    return _code(error) in _BUSY
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether there is no such table."""
+    return _code(error) == _NO_TABLE
+
+
+def why(error: Exception) -> str | None:
+    """What to do about an error that only this database has."""
+    if _code(error) == _KEY_TOO_LONG:
+        return "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and connect again"
+    return None
+
+
+def _code(error: Exception) -> int | None:
+    return error.args[0] if error.args and isinstance(error.args[0], int) else None

@@ -1,0 +1,74 @@
+"""PostgreSQL, by psycopg (the extra `postgresql`).
+
+The time in a lock's row has no zone: it is the wall clock of whoever wrote it. An old row therefore proves nothing, and `EXPIRED` is None: a lock counts as
+left behind only when its row was seen unchanged for as long as it may be held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+
+from lakekit.change.options_given import caution
+
+if TYPE_CHECKING:
+    from lakekit.catalog.uris import Address
+
+MARK = "%s"
+EXPIRED = None
+Error = psycopg.Error
+_NAMES = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "connectTimeout": "connect_timeout",
+    "ApplicationName": "application_name",
+}
+"""What the Java driver calls things, and what this one does."""
+
+
+def connect(address: Address) -> psycopg.Connection[tuple[object, ...]]:
+    """A connection whose clock is UTC."""
+    told: dict[str, Any] = {}
+    for key, value in address.parameters.items():
+        if key == "ssl":
+            told["sslmode"] = "verify-full" if value.lower() in ("", "true") else "prefer"
+        elif key in _NAMES or key in _NAMES.values():
+            told[_NAMES.get(key, key)] = value
+        elif key != "currentSchema":
+            caution(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
+    schema = address.parameters.get("currentSchema")
+    options = "-c timezone=UTC" + (f" -c search_path={schema}" if schema and schema.replace(",", "").isidentifier() else "")
+    return psycopg.connect(
+        host=address.host,
+        port=address.port or 5432,
+        dbname=address.database,
+        user=address.user,
+        password=address.password,
+        autocommit=True,
+        options=options,
+        **told,
+    )
+
+
+def is_duplicate(error: Exception) -> bool:
+    """Whether a row of that key is there."""
+    return isinstance(error, errors.UniqueViolation)
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether somebody else is in the way, and the statement can be said again."""
+    return isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable))
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether there is no such table."""
+    return isinstance(error, errors.UndefinedTable)
+
+
+def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
+    """What to do about an error that only this database has."""
+    return None

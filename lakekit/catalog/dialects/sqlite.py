@@ -1,0 +1,39 @@
+"""SQLite: a file, by Python's own module. Others wait for half a minute while somebody writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakekit.catalog.uris import Address
+
+MARK = "?"
+EXPIRED = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
+Error = sqlite3.Error
+_WAIT_SECONDS = 30
+
+
+def connect(address: Address) -> sqlite3.Connection:
+    """A connection that another thread may close."""
+    return sqlite3.connect(address.database, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def is_duplicate(error: Exception) -> bool:
+    """Whether a row of that key is there."""
+    return isinstance(error, sqlite3.IntegrityError)
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether somebody else is in the way, and the statement can be said again."""
+    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether there is no such table."""
+    return isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
+
+
+def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
+    """What to do about an error that only this database has."""
+    return None

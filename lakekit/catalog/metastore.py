@@ -1,0 +1,103 @@
+"""What a metastore does: it knows databases and tables by name and where they lie. What a table is stands in its files.
+
+Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` names it, with `open(settings)`. Names that reach it are checked
+(`names`), and `Catalog` has asked what had to be asked: a metastore does.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Protocol
+
+from lakekit.errors import DatabaseNotFound, TableNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lakekit.catalog.names import Name
+    from lakekit.meta.handle import Ground
+    from lakekit.model.schema import TableSchema
+
+    Define = Callable[[Ground], TableSchema]
+
+SHOWN = 12
+
+
+class Metastore(Protocol):
+    """Databases and tables by name."""
+
+    @property
+    def where(self) -> str:
+        """What messages call the place, without secrets."""
+        ...
+
+    def databases(self) -> list[str]:
+        """The databases, by name."""
+        ...
+
+    def has_database(self, database: str) -> bool:
+        """Whether there is a database of that name, whatever the text."""
+        ...
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        """Makes a database. Raises `DatabaseAlreadyExists` where somebody was faster."""
+        ...
+
+    def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
+        """Sets and removes properties of a database."""
+        ...
+
+    def properties(self, database: str) -> dict[str, str]:
+        """What is kept of a database."""
+        ...
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        """Forgets a database whose tables are gone."""
+        ...
+
+    def tables(self, database: str) -> list[str]:
+        """The tables of a database, by name; none where there is no database."""
+        ...
+
+    def has_table(self, database: str, table: str) -> bool:
+        """Whether there is a table of that name, whatever the text."""
+        ...
+
+    def ground(self, name: Name) -> Ground:
+        """Where a table lies or would lie, and who is to be told of its changes."""
+        ...
+
+    def create_table(self, name: Name, define: Define) -> None:
+        """Has the table's first schema written and makes it known."""
+        ...
+
+    def drop_table(self, name: Name) -> None:
+        """Forgets a table and deletes its files."""
+        ...
+
+    def rename_table(self, old: Name, new: Name) -> None:
+        """Gives a table another name, and its files the place of that name."""
+        ...
+
+
+def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
+    """The error of a database that is not there."""
+    has = f"its databases are {some(known)}" if known else "it has no databases yet"
+    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_close(database, known)}', name=database)
+
+
+def missing_table(database: str, table: str, known: Sequence[str]) -> TableNotFound:
+    """The error of a table that is not there."""
+    has = f"its tables are {some(known)}" if known else "it has no tables yet"
+    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_close(table, known)}", name=f"{database}.{table}")
+
+
+def some(names: Sequence[str]) -> str:
+    """Names with commas between them, not too many."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _close(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,131 @@
+"""`metastore=filesystem`: no metastore at all. Databases are the folders `<name>.db` of the warehouse, tables the folders in them that hold a schema.
+
+Folders say everything: nothing else is stored, and other files are passed over. A table is renamed by moving its folder, in one step. Source: ENGINE.md 9.2;
+`FileSystemCatalog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.catalog import warehouse
+from lakekit.catalog.warehouse import SUFFIX, is_table, location
+from lakekit.change.options_given import caution
+from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
+from lakekit.meta.handle import Ground
+from lakekit.model.layout import Layout, is_plain
+from lakekit.storage import folders
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakekit.catalog.metastore import Define
+    from lakekit.catalog.names import Name
+    from lakekit.catalog.settings import Settings
+    from lakekit.storage.protocol import Stat, Storage
+
+
+def open(settings: Settings) -> FileSystem:  # noqa: A001 - every metastore's
+    """The catalog of a warehouse. Raises `InvalidOption` for an uri, `Unsupported` for a lock, which has nowhere to be."""
+    if settings.uri is not None:
+        raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
+    kind = settings.of("lock.type")
+    if settings.of("lock.enabled") and kind is not None:
+        raise Unsupported(
+            f"lock.type={kind!r} needs a metastore that keeps locks, and metastore=filesystem has none; where files are claimed atomically none is needed",
+            feature="option.lock.type",
+        )
+    return FileSystem(storage=settings.storage, root=settings.warehouse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystem:
+    """Databases and tables that are folders."""
+
+    storage: Storage
+    root: str
+
+    @property
+    def where(self) -> str:
+        return self.root
+
+    def databases(self) -> list[str]:
+        """The databases, by name. Raises `DatabaseNotFound` where there is no warehouse but something else, or nothing."""
+        inside = self.storage.list(self.root)
+        found = sorted(one.name.removesuffix(SUFFIX) for one in inside if one.is_dir and one.name.endswith(SUFFIX) and one.name != SUFFIX)
+        if not found and (why := _no_warehouse(self.storage, self.root, inside)) is not None:
+            raise DatabaseNotFound(f'no warehouse at "{self.root}": {why}', name=self.root)
+        return found
+
+    def has_database(self, database: str) -> bool:
+        if not is_plain(database):
+            return False
+        found = self.storage.stat(location(self.root, database))
+        return found is not None and found.is_dir
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        if "location" in properties:
+            raise InvalidOption(
+                "Cannot specify location for a database when using fileSystem catalog. Its folder is the database; leave `location` out",
+                key="location",
+                value=properties["location"],
+            )
+        if properties:
+            caution(f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; metastore='jdbc' keeps them")
+        folders.make(self.storage, location(self.root, database))
+
+    def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
+        raise Unsupported(
+            f"Alter database is not supported: {database} is a folder, which keeps no properties. metastore='jdbc' keeps them", feature="catalog.filesystem"
+        )
+
+    def properties(self, database: str) -> dict[str, str]:  # noqa: ARG002 - every metastore's
+        return {}
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        folder = location(self.root, database)
+        inside = [one.name for one in self.storage.list(folder) if one.name != folders.MARKER]
+        if inside and not cascade:
+            raise InvalidOption(
+                f"database {database} has no tables, but its folder holds {', '.join(inside[:5])}; cascade=True deletes it all",
+                key="cascade",
+                value=None,
+            )
+        folders.remove(self.storage, folder)
+
+    def tables(self, database: str) -> list[str]:
+        inside = [one for one in self.storage.list(location(self.root, database)) if one.is_dir]
+        kept = each(lambda one: is_table(self.storage, one.path), inside)
+        return sorted(one.name for one, is_one in zip(inside, kept, strict=True) if is_one)
+
+    def has_table(self, database: str, table: str) -> bool:
+        return is_plain(database) and is_plain(table) and is_table(self.storage, location(self.root, database, table))
+
+    def ground(self, name: Name) -> Ground:
+        return Ground(name=name.full, storage=self.storage, layout=Layout(root=location(self.root, name.database, name.table)))
+
+    def create_table(self, name: Name, define: Define) -> None:
+        define(self.ground(name))
+
+    def drop_table(self, name: Name) -> None:
+        warehouse.remove(self.ground(name))
+
+    def rename_table(self, old: Name, new: Name) -> None:
+        warehouse.move(self.ground(old), location(self.root, new.database, new.table))
+
+
+def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None:
+    """What stands where a warehouse without databases was asked for; None for an empty folder, which is one."""
+    found = storage.stat(root)
+    if found is None:
+        return "there is no such folder"
+    if not found.is_dir:
+        return "it is a file; a warehouse is a folder"
+    if is_table(storage, root):
+        return f'it is a table; open it with lk.open("{root}")'
+    parent, _, own = root.rpartition("/")
+    if own.endswith(SUFFIX) or any(one.is_dir and is_table(storage, one.path) for one in inside[:200]):
+        return f'it looks like a database; its warehouse would be "{parent}"'
+    return None

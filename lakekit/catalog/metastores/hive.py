@@ -1,0 +1,324 @@
+"""`metastore=hive`: names in a Hive metastore, which Hive, Spark and Java's Hive catalog share.
+
+What a table is stands in its schema files, and its entry is a copy for other engines. A table is made in this order: its schema, then its entry; it goes the
+other way round. Hive knows names in lower case only. Partitions are not registered: tables whose partitions the metastore keeps
+(`metastore.partitioned-table`) are read, and refused by name when they are to be written. Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalogLock`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakekit import storage as storages
+from lakekit.catalog import hive_table, warehouse
+from lakekit.catalog.hive_client import Refused, metastore, places
+from lakekit.catalog.names import Name
+from lakekit.catalog.uris import hidden
+from lakekit.catalog.warehouse import location
+from lakekit.change.options_given import caution
+from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
+from lakekit.meta import schemas
+from lakekit.meta.handle import Ground
+from lakekit.meta.keeper import Free
+from lakekit.model.layout import Layout, is_plain
+from lakekit.storage import folders
+from lakekit.storage.local import LocalStorage
+from lakekit.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from lakekit.catalog.hive_client import Client
+    from lakekit.catalog.hive_table import Entry
+    from lakekit.catalog.metastore import Define
+    from lakekit.catalog.settings import Settings
+    from lakekit.meta.keeper import Claim
+    from lakekit.model.schema import TableSchema
+    from lakekit.storage.protocol import Storage
+    from lakekit.world import World
+
+_EXCLUSIVE, _TABLE_LEVEL = 3, 2
+_ACQUIRED, _WAITING = 1, 2
+_FIELDS = {"comment": "description", "owner": "ownerName", "location": "locationUri"}
+"""Properties of a database that have a place of their own."""
+_BATCH = 300
+_HELD_MS = 240_000
+"""Hive forgets a lock after five minutes without a sign of life."""
+
+
+def open(settings: Settings) -> Hive:  # noqa: A001 - every metastore's
+    """The catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
+    kind = settings.of("lock.type")
+    if kind not in (None, "hive"):
+        raise Unsupported(f"lock.type={kind!r} is no lock of metastore=hive, which keeps its own; leave lock.type out", feature="option.lock.type")
+    if settings.of("location-in-properties"):
+        raise Unsupported("location-in-properties=true keeps places where lakekit does not look for them", feature="catalog.hive")
+    places(settings.uri or "")
+    return Hive(settings=settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hive:
+    """Databases and tables of a metastore."""
+
+    settings: Settings = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        return hidden(self.settings.uri or "")
+
+    def _client(self) -> AbstractContextManager[Client]:
+        return metastore(self.settings.uri or "")
+
+    # ---- databases --------------------------------------------------------------------------------------------------------------------------
+
+    def databases(self) -> list[str]:
+        with self._client() as client:
+            return sorted(client.call("get_all_databases"))
+
+    def has_database(self, database: str) -> bool:
+        return self._database(database) is not None
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        _check_case(database)
+        entry: dict[str, Any] = {"name": database, "parameters": {key: value for key, value in properties.items() if key not in _FIELDS}}
+        entry |= {_FIELDS[key]: value for key, value in properties.items() if key in _FIELDS}
+        if "locationUri" not in entry and self.settings.warehouse:
+            entry["locationUri"] = _url(self.settings.storage, location(self.settings.warehouse, database))
+        if "locationUri" in entry:
+            folders.make(*storages.open(entry["locationUri"], self.settings.storage_options))
+        try:
+            with self._client() as client:
+                client.call("create_database", entry)
+        except Refused as refused:
+            if refused.kind != "AlreadyExistsException":
+                raise
+            raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
+
+    def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
+        entry, gone = dict(self._database(database) or {}), list(remove)
+        if "location" in properties or "location" in gone:
+            raise InvalidOption(f"the location of database {database} says where its tables are: it cannot change", key="location", value=None)
+        parameters = {**entry.get("parameters", {}), **{key: value for key, value in properties.items() if key not in _FIELDS}}
+        entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in gone}
+        entry["parameters"] = {key: value for key, value in parameters.items() if key not in gone}
+        with self._client() as client:
+            client.call("alter_database", database, entry)
+            kept = client.call("get_database", database)
+        if unchanged := sorted(key for key, name in _FIELDS.items() if (key in properties or key in gone) and (kept.get(name) or "") != entry[name]):
+            caution(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
+
+    def properties(self, database: str) -> dict[str, str]:
+        entry = self._database(database) or {}
+        return {**entry.get("parameters", {}), **{key: entry[name] for key, name in _FIELDS.items() if entry.get(name)}}
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
+        """Forgets a database; tables in it that are not Paimon's keep it, and are told by the metastore."""
+        place = (self._database(database) or {}).get("locationUri")
+        with self._client() as client:
+            client.call("drop_database", database, False, False)
+        if place:
+            storage, root = storages.open(place, self.settings.storage_options)
+            storage.remove_directories([root])
+
+    def _database(self, database: str) -> dict[str, Any] | None:
+        if not is_plain(database):
+            return None
+        try:
+            with self._client() as client:
+                found: dict[str, Any] = client.call("get_database", database)
+        except Refused as refused:
+            if refused.kind == "NoSuchObjectException":
+                return None
+            raise
+        return found if found.get("name") == database else None
+
+    # ---- tables -----------------------------------------------------------------------------------------------------------------------------
+
+    def tables(self, database: str) -> list[str]:
+        with self._client() as client:
+            known = client.call("get_all_tables", database)
+            parts = [client.call("get_table_objects_by_name", database, known[at : at + _BATCH]) for at in range(0, len(known), _BATCH)]
+        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry))
+
+    def has_table(self, database: str, table: str) -> bool:
+        entry = self.entry(database, table)
+        return entry is not None and hive_table.is_paimon(entry)
+
+    def entry(self, database: str, table: str) -> Entry | None:
+        """A table's entry, of exactly that name."""
+        if not is_plain(database) or not is_plain(table):
+            return None
+        try:
+            with self._client() as client:
+                found: Entry = client.call("get_table", database, table)
+        except Refused as refused:
+            if refused.kind == "NoSuchObjectException":
+                return None
+            raise
+        return found if (found.get("dbName"), found.get("tableName")) == (database, table) else None
+
+    def ground(self, name: Name) -> Ground:
+        entry = self.entry(name.database, name.table)
+        place = (entry or {}).get("sd", {}).get("location")
+        if not place:
+            above = (self._database(name.database) or {}).get("locationUri") or location(self.settings.warehouse, name.database)
+            place = f"{above.rstrip('/')}/{name.table}"
+        storage, root = storages.open(place, self.settings.storage_options)
+        kept = Kept(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
+        return Ground(name=name.full, storage=storage, layout=Layout(root=root), keeper=kept)
+
+    def create_table(self, name: Name, define: Define) -> None:
+        _check_case(name.table)
+        if self.entry(name.database, name.table) is not None:
+            raise TableAlreadyExists(f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full)
+        ground = self.ground(name)
+        schema = define(ground)
+        try:
+            self._register(name, ground, schema)
+        except LakekitError:
+            with suppress(LakekitError):
+                if self.entry(name.database, name.table) is None:
+                    ground.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
+            raise
+
+    def _register(self, name: Name, ground: Ground, schema: TableSchema) -> None:
+        if any(schema.options.get(key, default).strip().lower() != default for key, default in _REFUSED.items()):
+            raise Unsupported(f"{name.full} asks for partitions in the metastore, where lakekit registers none", feature="option.metastore.partitioned-table")
+        entry = hive_table.new_entry(
+            name.database,
+            name.table,
+            schema,
+            _url(ground.storage, ground.layout.root),
+            now_ms=REAL.now_ms(),
+            is_external=self.settings.of("table.type") == "external" or schema.options.get("external", "").lower() == "true",
+            is_syncing=self.settings.of("sync-all-properties"),
+        )
+        try:
+            with self._client() as client:
+                client.call("create_table", entry)
+        except Refused as refused:
+            if refused.kind != "AlreadyExistsException":
+                raise
+            raise TableAlreadyExists(f"{name.full} is in {self.where} already, made at the same moment", name=name.full) from None
+
+    def drop_table(self, name: Name) -> None:
+        entry, ground = self.entry(name.database, name.table), self.ground(name)
+        with self._client() as client:
+            client.call("drop_table", name.database, name.table, False)
+        if entry is None or not hive_table.is_external(entry):
+            warehouse.remove(ground)
+
+    def rename_table(self, old: Name, new: Name) -> None:
+        """The metastore moves the files of its own tables itself, where they lie as it would have laid them."""
+        _check_case(new.table)
+        entry, ground = self.entry(old.database, old.table), self.ground(old)
+        if entry is None:
+            raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
+        wanted = self.ground(new)
+        if not hive_table.is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
+            raise StorageFailed(f'"{wanted.layout.root}" is there already, though no table is; move it away first', path=wanted.layout.root)
+        self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
+        if hive_table.is_external(entry) or not schemas.ids(ground):
+            return
+        warehouse.move(ground, wanted.layout.root)
+        moved = self.entry(new.database, new.table) or entry
+        self._alter(new.database, new.table, {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}})
+
+    def _alter(self, database: str, table: str, entry: Entry) -> None:
+        with self._client() as client:
+            client.call("alter_table_with_environment_context", database, table, entry, {"properties": {"CASCADE": "true"}})
+
+    # ---- what a table's changes need --------------------------------------------------------------------------------------------------------
+
+    def renew(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
+        """Makes the entry tell what the schema says."""
+        entry = self.entry(database, table)
+        if entry is not None:
+            self._alter(database, table, hive_table.renewed(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
+
+    @contextmanager
+    def lock(self, database: str, table: str, world: World = REAL) -> Iterator[Held]:
+        """Holds the metastore's exclusive lock of a table. Raises `RetriesExhausted` when others have it for too long."""
+        patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
+        wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
+        request = {"component": [wanted], "user": getpass.getuser(), "hostname": socket.gethostname(), "agentInfo": "lakekit"}
+        started, sleep = world.elapsed_ms(), 100
+        with self._client() as client:
+            found = client.call("lock", request)
+            number = {"lockid": found["lockid"]}
+            try:
+                while found["state"] == _WAITING and world.elapsed_ms() - started < patience:
+                    world.wait(min(sleep, longest))
+                    sleep *= 2
+                    found = client.call("check_lock", number)
+                if found["state"] != _ACQUIRED:
+                    waited = (world.elapsed_ms() - started) / 1000
+                    raise RetriesExhausted(f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. Nothing was changed")
+                yield Held(name=f"{database}.{table}", since_ms=world.elapsed_ms(), world=world)
+            finally:
+                try:
+                    client.call("unlock", number)
+                except StorageFailed as failed:
+                    caution(f"the lock of {database}.{table} could not be given back: {failed.message}")
+
+
+_REFUSED = {"metastore.partitioned-table": "false", "metastore.tag-to-partition": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A lock that is ours."""
+
+    name: str
+    since_ms: float
+    world: World
+
+    def check(self) -> None:
+        """Raises `LockLost` when the metastore may have forgotten the lock."""
+        spent = self.world.elapsed_ms() - self.since_ms
+        if spent > _HELD_MS:
+            raise LockLost(f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. Nothing was changed; try again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One table of a metastore."""
+
+    catalog: Hive
+    database: str
+    table: str
+    is_partitioned: bool = False
+
+    def locked(self, branch: str) -> AbstractContextManager[Claim]:  # noqa: ARG002 - a metastore knows no branches
+        """Holds the table's lock, where the catalog is told to lock. Raises `Unsupported` for tables whose partitions the metastore keeps."""
+        if self.is_partitioned:
+            raise Unsupported(
+                f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; write it with the Java engine",
+                feature="option.metastore.partitioned-table",
+            )
+        return self.catalog.lock(self.database, self.table) if self.catalog.settings.lock_enabled else nullcontext(Free())
+
+    def altered(self, schema: TableSchema) -> None:
+        """Renews the entry; a failure is told, since the table itself has changed by now."""
+        try:
+            ground = self.catalog.ground(Name(database=self.database, table=self.table))
+            before = schemas.read(ground, schema.id - 1).options if schema.id else {}
+            self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
+        except LakekitError as failed:
+            caution(f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: {failed.message}")
+
+
+def _check_case(name: str) -> None:
+    if name != name.lower():
+        raise InvalidOption(f"{name!r} has capitals, and Hive knows names in lower case only", key="name", value=name)
+
+
+def _url(storage: Storage, path: str) -> str:
+    """A place as Java writes it."""
+    return f"file:{path}" if isinstance(storage, LocalStorage) else path

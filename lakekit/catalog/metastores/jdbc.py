@@ -1,0 +1,326 @@
+"""`metastore=jdbc`: names in a database that Java's JDBC catalog shares; files in a warehouse.
+
+    paimon_tables                 catalog_key, database_name, table_name
+    paimon_database_properties    …, property_key, property_value          a database has the property `exists`
+    paimon_table_properties       …, property_key, property_value          a copy of each table's options, which nobody reads but people
+    paimon_distributed_locks      lock_id, acquired_at, expire_time_seconds
+
+What a table is stands in its schema files. A table is made in this order: its schema, then its row; it goes the other way round. Source: ENGINE.md 9.3;
+`JdbcCatalog`, `JdbcUtils`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakekit.catalog import warehouse
+from lakekit.catalog.jdbc_lock import Lock, made
+from lakekit.catalog.sessions import Database, Duplicate, NoTable, retried
+from lakekit.catalog.uris import hidden
+from lakekit.catalog.warehouse import location
+from lakekit.change.options_given import caution
+from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported
+from lakekit.meta import keeper
+from lakekit.meta.handle import Ground
+from lakekit.meta.keeper import Free
+from lakekit.model.layout import MAIN, Layout, is_plain
+from lakekit.options.frozen import Frozen
+from lakekit.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from lakekit.catalog.metastore import Define
+    from lakekit.catalog.names import Name
+    from lakekit.catalog.sessions import Session
+    from lakekit.catalog.settings import Settings
+    from lakekit.meta.keeper import Claim
+    from lakekit.model.schema import TableSchema
+    from lakekit.storage.protocol import Storage
+
+_KEY = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
+_CREATE = {
+    "paimon_tables": f"CREATE TABLE paimon_tables({_KEY}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name))",
+    "paimon_database_properties": f"CREATE TABLE paimon_database_properties({_KEY}property_key VARCHAR(255),property_value VARCHAR(1000),"
+    "PRIMARY KEY (catalog_key, database_name, property_key))",
+    "paimon_table_properties": f"CREATE TABLE paimon_table_properties({_KEY}table_name VARCHAR(255) NOT NULL,property_key VARCHAR(255) NOT NULL,"
+    "property_value VARCHAR(1000),PRIMARY KEY (catalog_key, database_name, table_name, property_key))",
+    "paimon_distributed_locks": "CREATE TABLE paimon_distributed_locks(lock_id VARCHAR({lock_id_length}) NOT NULL,"
+    "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,expire_time_seconds BIGINT DEFAULT 0 NOT NULL,PRIMARY KEY (lock_id))",
+}
+"""As the reference makes them, byte for byte."""
+_LOCKS = "paimon_distributed_locks"
+_OF_DATABASE = "WHERE catalog_key = ? AND database_name = ?"
+_OF_TABLE = f"{_OF_DATABASE} AND table_name = ?"
+_ADD_PROPERTY = "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, property_value) VALUES (?, ?, ?, ?)"
+_ADD_OPTION = "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, property_key, property_value) VALUES (?, ?, ?, ?, ?)"
+_EXISTS = "exists"
+_LONGEST = 1000
+
+
+def open(settings: Settings) -> Jdbc:  # noqa: A001 - every metastore's
+    """The catalog of a database. Raises `InvalidOption` for an uri that names none, `Unsupported` for a driver that is not installed."""
+    kind = settings.of("lock.type")
+    if kind not in (None, "jdbc"):
+        raise Unsupported(f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out", feature="option.lock.type")
+    found = Jdbc(
+        database=Database(uri=settings.uri or "", driver=Frozen(settings.driver), shown=hidden(settings.uri or "")),
+        storage=settings.storage,
+        root=settings.warehouse,
+        key=settings.of("catalog-key"),
+        is_locking=settings.lock_enabled,
+        timeout_ms=settings.of("lock-acquire-timeout"),
+        max_sleep_ms=settings.of("lock-check-max-sleep"),
+        lock_id_length=settings.of("lock-key-max-length"),
+        is_syncing=settings.of("sync-all-properties"),
+    )
+    _ = found.database.dialect
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jdbc:
+    """Databases and tables that are rows of the catalog `key`."""
+
+    database: Database
+    storage: Storage
+    root: str
+    key: str
+    is_locking: bool
+    timeout_ms: int
+    max_sleep_ms: int
+    lock_id_length: int
+    is_syncing: bool
+    _ready: list[bool] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def where(self) -> str:
+        return self.database.shown
+
+    # ---- databases --------------------------------------------------------------------------------------------------------------------------
+
+    def databases(self) -> list[str]:
+        with self._session() as session:
+            found = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
+            found += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
+        return sorted(set(found))
+
+    def has_database(self, database: str) -> bool:
+        with self._session() as session:
+            asked = (f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}" for table in ("paimon_database_properties", "paimon_tables"))
+            return any((database,) in session.ask(one, self.key, database) for one in asked)
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        place = location(self.root, database)
+        if _one_spelling(properties.get("location", place)) != _one_spelling(place):
+            raise InvalidOption(
+                f"the tables of database {database} would lie at {place}: releases of the reference do not agree on other locations, so leave `location` out",
+                key="location",
+                value=properties["location"],
+            )
+        kept = {_EXISTS: "true", **properties, "location": place}
+        _check_lengths(kept)
+
+        def insert() -> None:
+            with self._session() as session, session.together():
+                for name, value in kept.items():
+                    session.do(_ADD_PROPERTY, self.key, database, name, value)
+
+        try:
+            retried(insert, REAL.wait)
+        except Duplicate:
+            raise DatabaseAlreadyExists(f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database) from None
+
+    def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
+        gone = list(remove)
+        for name in (_EXISTS, "location"):
+            if name in properties or name in gone:
+                raise InvalidOption(f"the property {name} of database {database} says where it is and that it is: it cannot change", key=name, value=None)
+        _check_lengths(properties)
+
+        def change() -> None:
+            with self._session() as session, session.together():
+                for name in (*properties, *gone):
+                    session.do(f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?", self.key, database, name)
+                for name, value in properties.items():
+                    session.do(_ADD_PROPERTY, self.key, database, name, value)
+
+        retried(change, REAL.wait)
+
+    def properties(self, database: str) -> dict[str, str]:
+        with self._session() as session:
+            rows = session.ask(f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}", self.key, database)
+        return {name: value for name, value in sorted(rows) if name != _EXISTS}
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
+        def delete() -> None:
+            with self._session() as session, session.together():
+                for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties"):
+                    session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
+
+        retried(delete, REAL.wait)
+        self.storage.remove_directories([location(self.root, database)])
+
+    # ---- tables -----------------------------------------------------------------------------------------------------------------------------
+
+    def tables(self, database: str) -> list[str]:
+        with self._session() as session:
+            rows = session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database)
+        return sorted(table for one, table in rows if one == database)
+
+    def has_table(self, database: str, table: str) -> bool:
+        """Whether there is a row of exactly that name: some databases take others for the same. What it leads to is seen when the table is opened."""
+        if not is_plain(database) or not is_plain(table):
+            return False
+        with self._session() as session:
+            return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
+
+    def ground(self, name: Name) -> Ground:
+        place = Layout(root=location(self.root, name.database, name.table))
+        return Ground(name=name.full, storage=self.storage, layout=place, keeper=Kept(catalog=self, database=name.database, table=name.table))
+
+    def create_table(self, name: Name, define: Define) -> None:
+        self._refuse_view(name)
+        ground = self.ground(name)
+        schema = define(ground)
+
+        def insert() -> None:
+            with self._session() as session:
+                session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
+
+        try:
+            retried(insert, REAL.wait)
+        except StorageFailed as failed:
+            if not self.has_table(name.database, name.table):  # where nobody answers that either, the schema stays: the row may be there
+                self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
+                if not isinstance(failed, Duplicate):
+                    raise
+                raise TableAlreadyExists(
+                    f"{self.where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full
+                ) from None
+        keeper.altered(ground, schema)
+
+    def drop_table(self, name: Name) -> None:
+        def delete() -> None:
+            with self._session() as session, session.together():
+                for table in ("paimon_tables", "paimon_table_properties"):
+                    session.do(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
+
+        retried(delete, REAL.wait)
+        warehouse.remove(self.ground(name))
+
+    def rename_table(self, old: Name, new: Name) -> None:
+        self._refuse_view(new)
+        self._move_rows(old, new)
+        try:
+            warehouse.move(self.ground(old), location(self.root, new.database, new.table))
+        except BaseException:
+            self._move_rows(new, old)
+            raise
+
+    # ---- parts ------------------------------------------------------------------------------------------------------------------------------
+
+    def _move_rows(self, old: Name, new: Name) -> None:
+        def update() -> None:
+            with self._session() as session, session.together():
+                for table in ("paimon_tables", "paimon_table_properties"):
+                    values = (new.database, new.table, self.key, old.database, old.table)
+                    session.do(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
+
+        try:
+            retried(update, REAL.wait)
+        except Duplicate:
+            raise TableAlreadyExists(f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full) from None
+
+    def _refuse_view(self, name: Name) -> None:
+        """Later releases keep views in the same database; a table and a view do not share a name."""
+        try:
+            with self._session() as session:
+                found = session.ask(f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
+        except NoTable:
+            return
+        if found:
+            raise TableAlreadyExists(f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with self.database.session() as session:
+            if not self._ready:
+                self._prepare(session)
+                self._ready.append(True)
+            yield session
+
+    def _prepare(self, session: Session) -> None:
+        """Makes the catalog's tables where they are missing. Others may do so at the same time."""
+
+        def is_there(table: str) -> bool:
+            try:
+                session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
+            except NoTable:
+                return False
+            return True
+
+        for table, statement in _CREATE.items():
+            if (table != _LOCKS or self.is_locking) and not is_there(table):
+                text = statement.format(lock_id_length=self.lock_id_length)
+                made(lambda text=text: session.do(text), lambda table=table: is_there(table))  # type: ignore[misc] # the loop's own
+
+    def synced(self, database: str, table: str, schema: TableSchema) -> None:
+        """Copies a table's options, and its keys, into the database."""
+        keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
+        wanted = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
+        kept = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _LONGEST}
+        if kept != wanted:
+            caution(f"{database}.{table}: {', '.join(sorted({*wanted} - {*kept}))[:200]} is too long for {self.where}, which keeps a copy of options")
+
+        def replace() -> None:
+            with self._session() as session, session.together():
+                session.do(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
+                for key, value in kept.items():
+                    session.do(_ADD_OPTION, self.key, database, table, key, value)
+
+        retried(replace, REAL.wait)
+
+    def lock(self, database: str, table: str) -> Lock:
+        """The lock of a table; `table` has the branch after it, where it is another than main."""
+        with self._session():  # the lock's own table is there from now on
+            pass
+        return Lock(database=self.database, lock_id=f"{self.key}.{database}.{table}", timeout_ms=self.timeout_ms, max_sleep_ms=self.max_sleep_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One table of a catalog."""
+
+    catalog: Jdbc
+    database: str
+    table: str
+
+    def locked(self, branch: str) -> AbstractContextManager[Claim]:
+        """Holds the table's lock, where the catalog is told to lock."""
+        if not self.catalog.is_locking:
+            return nullcontext(Free())
+        return self.catalog.lock(self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}").held()
+
+    def altered(self, schema: TableSchema) -> None:
+        """Copies options into the database; a failure is told, since the table itself has changed by now."""
+        if self.catalog.is_syncing:
+            try:
+                self.catalog.synced(self.database, self.table, schema)
+            except StorageFailed as failed:
+                caution(f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could not be renewed: {failed.message}")
+
+
+def _check_lengths(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if len(name) > 255 or len(value) > _LONGEST:
+            raise InvalidOption(
+                f"property {name[:80]!a} is longer than 255 characters, or its value than {_LONGEST}: the catalog cannot hold it", key=name[:80], value=None
+            )
+
+
+def _one_spelling(place: str) -> str:
+    return place.rstrip("/").removeprefix("file:").replace("//", "/")

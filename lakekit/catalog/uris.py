@@ -1,0 +1,84 @@
+"""Where a database is: `sqlite:///catalog.db`, `postgresql://user@host:5432/db`, `mysql://host/db`, and the same as Java says it, after `jdbc:`.
+
+    address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})   ->   Address(dialect="postgresql", host="db.example", database="lake", …)
+    hidden("mysql://me:secret@host/db")                                       ->   "mysql://me:******@host/db"
+
+One database serves both engines, so both spellings name it. Source: ENGINE.md 9.3; the drivers' own URLs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from lakekit.catalog.settings import HIDDEN, SECRET_WORDS
+from lakekit.errors import InvalidOption
+from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.storage.local import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KINDS = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
+_SECRET = re.compile(rf"([?&;][^=&;?#]*(?:{'|'.join(SECRET_WORDS)})[^=&;?#]*=)[^&]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A database. `database` is a file's path for sqlite; `parameters` is everything else that the driver is told."""
+
+    dialect: str
+    database: str
+    host: str = "localhost"
+    port: int | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    parameters: Mapping[str, str] = field(default=EMPTY, repr=False)
+
+
+def address(uri: str, driver: Mapping[str, str]) -> Address:
+    """A database by its uri and the options of its driver, which the uri wins over. Raises `InvalidOption` for an uri that names none."""
+    text = uri.strip()
+    kind, colon, rest = text.removeprefix("jdbc:").partition(":")
+    dialect = _KINDS.get(kind.lower())
+    if dialect is None or not colon:
+        raise InvalidOption(f"{hidden(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
+    if dialect == "sqlite":
+        return Address(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=Frozen(driver))
+    try:
+        parts = urlsplit(f"{dialect}:{rest}")
+        host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
+    except ValueError:
+        raise InvalidOption(f"{hidden(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None) from None
+    database = unquote(parts.path.strip("/"))
+    if not database or "/" in database or not rest.startswith("//"):
+        raise InvalidOption(f"{hidden(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
+    told = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
+    user, secret = (told.pop(name, None) if given is None else unquote(given) for name, given in (("user", user), ("password", password)))
+    rest_told = {key: value for key, value in told.items() if key not in ("user", "password")}
+    return Address(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=Frozen(rest_told))
+
+
+def _file(uri: str, rest: str, *, is_java: bool) -> str:
+    """The path in `jdbc:sqlite:FILE`, `jdbc:sqlite:file:FILE` or `sqlite:///FILE`, where a fourth slash begins an absolute path."""
+    name = rest.partition("?")[0]
+    if not is_java:
+        if not name.startswith("///"):
+            raise InvalidOption(f"{hidden(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root", key="uri", value=None)
+        name = unquote(name[3:])
+    name = name.removeprefix("file:")
+    if name in ("", ":memory:"):
+        raise InvalidOption(f"{hidden(uri)!r} is a database in memory, which nobody else could open; give a file", key="uri", value=None)
+    return absolute(name)
+
+
+def hidden(uri: str) -> str:
+    """The same uri without the secrets in it: a password, whatever signs are in it, ends at the last @; a parameter's value at the next &."""
+    head, slashes, rest = uri.partition("//")
+    user, at, place = rest.rpartition("@")
+    if slashes and at and ":" in user:
+        uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{place}"
+    return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)

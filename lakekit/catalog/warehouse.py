@@ -1,0 +1,71 @@
+"""A warehouse: a folder with a folder for each database and in it one for each table.
+
+    warehouse/shop.db/orders/schema/schema-0   ->   the table shop.orders
+
+Every catalog lays tables out like this; the one without a metastore reads nothing else. Source: FORMAT.md 1.1, `AbstractCatalog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.change.options_given import caution
+from lakekit.errors import LakekitError, StorageFailed
+from lakekit.meta import branches, schemas
+from lakekit.model.layout import Layout
+from lakekit.storage import folders
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Ground
+    from lakekit.storage.protocol import Storage
+
+SUFFIX = ".db"
+
+
+def location(root: str, database: str, table: str | None = None) -> str:
+    """Where a database, or a table in it, lies."""
+    found = f"{root.rstrip('/')}/{database}{SUFFIX}"
+    return found if table is None else f"{found}/{table}"
+
+
+def is_table(storage: Storage, directory: str) -> bool:
+    """Whether a table lies there: a directory that holds a schema, under a hidden name too (`Layout.hidden`)."""
+    layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
+    return any(
+        not one.is_dir and one.name.startswith(layout.schema_prefix) and one.name[len(layout.schema_prefix) :].isdecimal()
+        for layout in layouts
+        for one in storage.list(layout.schema_dir)
+    )
+
+
+def remove(ground: Ground) -> None:
+    """Deletes a table's files, its schemas last: what is cut off in between is an empty table, which can be dropped again.
+
+    Data files at external paths stay where they are, since other tables may keep theirs there too; a warning names the places.
+    """
+    outside = _external_paths(ground)
+    layout = ground.layout
+    folders.remove(ground.storage, layout.root, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
+    if outside:
+        caution(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
+
+
+def move(ground: Ground, target: str) -> None:
+    """Gives a table's folder another place. Raises `StorageFailed` where something lies there."""
+    if ground.storage.stat(target) is not None:
+        raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
+    folders.move(ground.storage, ground.layout.root, target)
+
+
+def _external_paths(ground: Ground) -> list[str]:
+    found: set[str] = set()
+    grounds = [ground]
+    try:
+        grounds += [replace(ground, layout=ground.layout.on_branch(name)) for name in branches.names(ground)]
+        for one in grounds:
+            for schema in schemas.all(one):
+                found |= {path.strip() for path in schema.options.get("data-file.external-paths", "").split(",") if path.strip()}
+    except LakekitError:  # a table too damaged to say can still be dropped
+        return sorted(found)
+    return sorted(found)

@@ -1,0 +1,89 @@
+"""What callers say of rows: conditions and values, as Polars expressions or SQL text, held against the table's columns before anything is read.
+
+    condition("v > 1 AND dt = '2024-03-31'", handle)   ->   pl.Expr        raises where a column is not there, or the text is no condition
+
+A row goes where its condition is true; false and null leave it alone, as in SQL.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch
+from lakekit.format.dtypes import polars_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakekit.meta.handle import Handle
+
+
+def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
+    """A condition on the rows of a table. Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text."""
+    expr = parsed(where, handle.name, said)
+    check(expr, polars_schema(handle.schema.fields), handle.name, said)
+    return expr
+
+
+def parsed(given: pl.Expr | str, table: str, said: str) -> pl.Expr:
+    """An expression, or what a SQL text means. Raises `SchemaMismatch`, `TypeError`."""
+    if isinstance(given, pl.Expr):
+        return given
+    if isinstance(given, bool):
+        return pl.lit(given)
+    if not isinstance(given, str):
+        msg = f"{said}= takes a Polars expression or SQL text, not {type(given).__name__}: pl.lit(True) and 'true' mean every row"
+        raise TypeError(msg)
+    try:
+        return pl.sql_expr(given)
+    except pl.exceptions.PolarsError as wrong:
+        raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
+
+
+def check(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> None:
+    """Raises where an expression is no condition on such columns."""
+    found = typed(expr, schema, table, said)
+    if found not in (pl.Boolean(), pl.Null()):
+        raise SchemaMismatch(f"{said}={expr} for {table} is {found}, and a condition is true or false. Compare it with something")
+
+
+def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.DataType:
+    """The type of an expression over such columns. Raises `ColumnNotFound`, `SchemaMismatch`."""
+    for name in expr.meta.root_names():
+        if name not in schema:
+            raise unknown(name, list(schema), table, said)
+    try:
+        found = pl.LazyFrame(schema=schema).select(expr).collect_schema()
+    except pl.exceptions.PolarsError as wrong:
+        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {wrong}") from None
+    if len(found) != 1:
+        raise SchemaMismatch(f"{said}={expr} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
+    return found.dtypes()[0]
+
+
+def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
+    """Whether each value is made of its own row alone: then, and only then, Polars takes the first rows before it computes."""
+    only = pl.QueryOptFlags.none(slice_pushdown=True)
+    return pl.DataFrame(schema=schema).lazy().with_columns(expr.alias("")).head(1).explain(optimizations=only).lstrip().startswith("WITH_COLUMNS")
+
+
+def unknown(name: str, known: list[str], table: str, said: str) -> ColumnNotFound:
+    """The error for a column that is not there."""
+    near = get_close_matches(name, known, 1, 0.6)
+    hint = f" Did you mean {near[0]!r}?" if near else f" A text is written {chr(39)}{name}{chr(39)} in SQL, or pl.lit({name!r})"
+    return ColumnNotFound(f"{said} names column {name!r}, which {table} has not; its columns are {', '.join(known)}.{hint}", name=name)
+
+
+@contextmanager
+def computed(table: str) -> Iterator[None]:
+    """Around the running of a caller's expressions: what Polars says of a value that it cannot compute becomes `SchemaMismatch`."""
+    try:
+        yield
+    except LakekitError:
+        raise
+    except pl.exceptions.PolarsError as wrong:
+        raise SchemaMismatch(f"Polars could not compute the change of {table}: {wrong}") from None

@@ -1,0 +1,89 @@
+"""Rows deleted where a condition holds.
+
+    every row                      truncate: metadata only
+    partition columns decide       those partitions are dropped: metadata only
+    key table, engine takes -D     the rows are written again as deletes
+    other key table, append table  files are written anew without the rows, or deletion vectors mark them
+
+With `delete.force-produce-changelog` only the last two, so that a changelog tells of every row.
+
+Source: ENGINE.md 1.6, 8.3 and 8.4; `DeleteFromPaimonTableCommand`, `PrimaryKeyTableUtils.validatePKUpsertDeletable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.bucket.read import KIND
+from lakekit.change import row_change
+from lakekit.change.conditions import condition
+from lakekit.change.found import Found
+from lakekit.change.rewriting import take_away
+from lakekit.change.row_change import RowChange
+from lakekit.commit.overwrite import Overwrite
+from lakekit.errors import InvalidOption
+from lakekit.lsm import rule as rules
+from lakekit.model.row_kind import RowKind
+
+if TYPE_CHECKING:
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+
+
+def delete(handle: Handle, where: pl.Expr | str) -> Commit:
+    """Deletes the rows of which `where` is true, in one commit; none when there is no such row. Rows of which it is null stay.
+
+    Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another
+    commit rewrote or marked the same files meanwhile: nothing changed.
+    """
+    expr, found = condition(where, handle), Found.at_newest(handle)
+    everything, row_by_row = found.always(expr), handle.options.delete_force_produce_changelog
+    if everything and found.snapshot is not None and not row_by_row:
+        return row_change.replace(handle, Overwrite.whole())
+    partitions = [] if everything is False else None if row_by_row else found.partitions(expr)
+    if partitions:
+        return row_change.replace(handle, Overwrite.exactly(partitions))
+    by_rows = handle.kind == "key" and takes_deletes(handle)
+    with RowChange.of(handle, only_adds=not by_rows) as change:
+        if found.snapshot is None or partitions is not None:
+            return change.commit()
+        if by_rows:
+            write_deletes(change, found, expr)
+        else:
+            stored = found.stored(expr)
+            take_away(change, stored, stored.marked(expr))
+        return change.commit()
+
+
+def takes_deletes(handle: Handle) -> bool:
+    """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
+    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    removes = rule.remove_on_delete or bool(handle.options.partial_update_remove_record_on_sequence_group)
+    return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
+
+
+def check_deletes(handle: Handle) -> None:
+    """Raises `InvalidOption` where rows of kind -D would be dropped on the way."""
+    if handle.options.ignore_delete:
+        raise InvalidOption(
+            f"{handle.name} has ignore-delete=true: deletes are dropped as they are written, so nothing would be deleted. "
+            "Delete with t.with_options({'ignore-delete': 'false'}), or drop partitions",
+            key="ignore-delete",
+            value="true",
+        )
+
+
+def write_deletes(change: RowChange, found: Found, expr: pl.Expr) -> None:
+    """Writes the rows that satisfy a condition as deletes."""
+    check_deletes(change.handle)
+    for batch in found.batches(expr):
+        change.write(as_deletes(batch, change.handle))
+
+
+def as_deletes(rows: pl.DataFrame, handle: Handle) -> pl.DataFrame:
+    """Rows of a key table with kind -D, in the column of `rowkind.field` too."""
+    own = handle.options.rowkind_field
+    told = [] if own is None else [pl.lit("-D", pl.String).alias(own)]
+    return rows.with_columns(*told, pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))

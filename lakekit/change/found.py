@@ -1,0 +1,217 @@
+"""The rows that a change is about, found in one snapshot by the plan of a read: merged rows of key tables, or rows of files by their position.
+
+    found = Found.at_newest(handle)
+    found.batches(expr)               rows of the table that satisfy a condition, streamed
+    found.stored(expr).marked(expr)   the same rows as positions in files: numbers that count the rows of all files, in order
+
+Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from pyroaring import BitMap
+
+from lakekit.change.conditions import computed, is_row_wise
+from lakekit.errors import InvalidOption, LimitExceeded
+from lakekit.files import deletions
+from lakekit.files.places import data_file_paths
+from lakekit.files.read import refused, scan_files
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import snapshots
+from lakekit.options.features import check_readable
+from lakekit.predicate import FALSE, TRUE
+from lakekit.read import frames, lazy, plan as plans
+from lakekit.read.condition import Condition, exactly
+from lakekit.read.spelled import text_of
+from lakekit.read.travel import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.plan import Plan
+
+    Positions = NDArray[np.unsignedinteger]
+
+ROW = "_lakekit_row"
+"""The number of a row among all rows of some files; never reaches a caller."""
+_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
+"""A caller's options of reading: what they hide or round must not decide what is kept."""
+_MOST_ROWS = 2**32 - 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A table at one snapshot, for a change. `snapshot` None: it has no rows."""
+
+    handle: Handle
+    snapshot: Snapshot | None
+
+    @staticmethod
+    def at_newest(handle: Handle) -> Found:
+        """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
+        check_readable(handle.all_options, f"table {handle.name}")
+        given = {key: None for key in _NOT_HERE if key in handle.all_options}
+        return Found(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
+
+    @cached_property
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """The columns of its rows."""
+        return polars_schema(self.handle.schema.fields)
+
+    def plan(self, expr: pl.Expr | None = None) -> Plan:
+        """What has to be read for the rows that satisfy a condition."""
+        condition = Condition() if expr is None else self._condition(expr)
+        return plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+
+    def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
+        """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.
+
+        Raises `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot be computed.
+        """
+        plan = self.plan(expr)
+        found = frames.merged([plan], self.handle.schema.fields)
+        asked = then(found if expr is None else found.filter(expr))
+        with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
+            yield from asked.collect_batches(maintain_order=True)
+
+    def stored(self, expr: pl.Expr | None = None) -> Stored:
+        """The files that may hold such rows, each row of them the only one of its key.
+
+        Raises `InvalidOption` where rows are merged from several files.
+        """
+        plan = self.plan(expr)
+        if plan.merged or any(plan.entries.file(int(at)).delete_row_count for at in plan.raw):
+            engine = self.handle.options.merge_engine
+            raise InvalidOption(
+                "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
+                f"{self.handle.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: run t.compact(full=True), then delete",
+                key="merge-engine",
+                value=engine,
+            )
+        return Stored.of(plan, plan.raw)
+
+    def _condition(self, expr: pl.Expr) -> Condition:
+        schema = self.handle.schema
+        return lazy.condition_of(lazy.filters_of(expr, self.schema), schema)[0]
+
+    # ---- what a condition says without reading rows
+
+    def always(self, expr: pl.Expr) -> bool | None:
+        """Whether a condition holds of every row, or of none; None: it depends."""
+        said = [exactly(text_of(one)) for one in lazy.filters_of(expr, self.schema)]
+        if expr.meta.root_names() or len(said) != 1:
+            return None
+        return {TRUE: True, FALSE: False}.get(said[0]) if said[0] is not None else None
+
+    def partitions(self, expr: pl.Expr) -> list[bytes] | None:
+        """The partitions, as serialized rows, of which a condition holds that only partition columns decide; None for a condition on other columns."""
+        names = set(expr.meta.root_names())
+        if not names or not names <= set(self.handle.schema.partition_keys) or not is_row_wise(expr, self.schema):
+            return None
+        if self.snapshot is None:
+            return []
+        there = plans.live(self.handle, self.snapshot).column("partition").unique()
+        chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
+        return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Files in an order, their rows counted over all of them. `deleted`: rows that are no more, ascending, by file name."""
+
+    plan: Plan
+    entries: Entries
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
+    deleted: Mapping[str, Positions]
+
+    @staticmethod
+    def of(plan: Plan, at: NDArray[np.int64]) -> Stored:
+        """Files of a plan."""
+        entries = plan.entries.take(at)
+        files = entries.files()
+        names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
+        if sum(file.row_count for file in files) > _MOST_ROWS:
+            raise LimitExceeded(f"{plan.handle.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
+        return Stored(
+            plan=plan,
+            entries=entries,
+            files=tuple(files),
+            paths=tuple(data_file_paths(plan.handle, entries)),
+            deleted=deletions.load(plan.handle, names) if names else {},
+        )
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The number of each file's first row, and of the row after the last."""
+        return np.cumsum([0, *(file.row_count for file in self.files)])
+
+    @cached_property
+    def places(self) -> list[tuple[bytes, int, int]]:
+        """Partition, bucket and number of buckets of each file."""
+        columns = (self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
+        return list(zip(*columns, strict=True))
+
+    def rows(self, *, masked: bool = True) -> pl.LazyFrame:
+        """All rows, their numbers first; `masked`: without those that file indexes say the plan's condition does not hold of."""
+        return scan_files(
+            self.plan.handle,
+            self.files,
+            self.paths,
+            self.plan.handle.schema.fields,
+            deletions=self.deleted,
+            row_masks=self.plan.hits if masked else None,
+            row_index=ROW,
+            snapshot_id=self._snapshot_id,
+        )
+
+    def marked(self, expr: pl.Expr) -> BitMap:
+        """The numbers of the rows that satisfy a condition."""
+        found = BitMap()
+        for batch in self.batches(self.rows().filter(expr).select(ROW)):
+            found |= BitMap(batch[ROW].to_numpy())
+        return found
+
+    def without(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
+        """The rows of one file that are not marked, as it has them."""
+        handle, file = self.plan.handle, self.files[at]
+        gone = {file.name: self.positions(at, marked, also_deleted=True)}
+        return scan_files(handle, [file], [self.paths[at]], handle.schema.fields, system=system, deletions=gone, snapshot_id=self._snapshot_id)
+
+    def touched(self, marked: BitMap) -> list[int]:
+        """The files that hold marked rows."""
+        counts = [marked.range_cardinality(int(start), int(end)) for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
+        return [at for at, count in enumerate(counts) if count]
+
+    def positions(self, at: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
+        """Marked rows of one file by their position in it, ascending; `also_deleted`: and those that were no more before."""
+        start, end = int(self.starts[at]), int(self.starts[at + 1])
+        found = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
+        before = self.deleted.get(self.files[at].name) if also_deleted else None
+        return found if before is None else np.union1d(found, before.astype(np.uint64))
+
+    def narrowed(self, at: Sequence[int]) -> Stored:
+        """Some of the files; their rows are counted anew."""
+        files, paths = tuple(self.files[one] for one in at), tuple(self.paths[one] for one in at)
+        return Stored(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
+
+    def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""
+        with computed(self.plan.handle.name), refused(self.plan.handle, self.paths):
+            yield from frame.collect_batches(maintain_order=True)
+
+    @property
+    def _snapshot_id(self) -> int | None:
+        return None if self.plan.snapshot is None else self.plan.snapshot.id

@@ -1,0 +1,137 @@
+"""Options changed on a table that is there: which may, and which would make wrong what was written before.
+
+Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as immutable
+(1.4.2, and those that came later).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit.change.options_given import key_of, names_of, said
+from lakekit.errors import InvalidOption
+from lakekit.options.table import BY_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.options.table import TableOptions
+
+IMMUTABLE = frozenset(
+    {
+        "aggregation.remove-record-on-delete",
+        "blob-descriptor-field",
+        "blob-external-storage-field",
+        "blob-external-storage-path",
+        "bucket-function.type",
+        "bucket-key",
+        "data-evolution.enabled",
+        "data-file.path-directory",
+        "force-lookup",
+        "index-file-in-data-file-dir",
+        "merge-engine",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "partition",
+        "pk-clustering-override",
+        "primary-key",
+        "primary-key.nullable",
+        "row-tracking.enabled",
+        "rowkind.field",
+        "sequence.snapshot-ordering",
+    }
+)
+"""Fixed once the table has a snapshot."""
+_ALWAYS = "type"
+"""Fixed from the beginning: another kind of table lies otherwise."""
+_ONE_WAY = ("ignore-delete", "ignore-update-before")
+
+
+def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
+    """Puts an option among `options`. Raises `InvalidOption` where it is fixed or means nothing; `before` are the table's options until now."""
+    key, text = said(key, value)
+    old = _held(before.given, key)
+    _check_fixed(before, key, old, text, has_snapshots)
+    if old != text and has_snapshots():
+        _check_bucket(before, key, text)
+        _check_vectors(before, key, text)
+        _check_one_way(before, key, text)
+    for name in names_of(key):
+        options.pop(name, None)
+    options[key] = text
+
+
+def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]) -> None:
+    """Takes an option out of `options`; one that is not there is none to take. Raises `InvalidOption` where it is fixed."""
+    key = key_of(key)
+    old = _held(before.given, key)
+    _check_fixed(before, key, old, None, has_snapshots)
+    if old is not None and has_snapshots():
+        if key == "bucket":
+            raise InvalidOption("Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key)
+        _check_vectors(before, key, None)
+        _check_one_way(before, key, None)
+    for name in names_of(key):
+        options.pop(name, None)
+
+
+def _held(given: dict[str, str] | Any, key: str) -> str | None:
+    return next((given[name] for name in names_of(key) if name in given), None)
+
+
+def _value(key: str, text: str | None) -> Any:
+    """The value of an option, its default where it is not given."""
+    option = BY_KEY[key][1]
+    return option.default_value if text is None else option.value(text)
+
+
+def _check_fixed(before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]) -> None:
+    if old == new or (key in BY_KEY and old is not None and _same(key, old, new)):
+        return
+    if key == _ALWAYS and not _same(key, old, new):
+        raise InvalidOption(f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want", key=key, value=new)
+    if key in IMMUTABLE and has_snapshots():
+        held = "not set" if old is None else repr(old)
+        raise InvalidOption(
+            f"Change '{key}' is not supported yet. It is {held}, and fixed since the table has snapshots: make a new table and write the rows there",
+            key=key,
+            value=new,
+        )
+
+
+def _same(key: str, old: str | None, new: str | None) -> bool:
+    """Whether two texts of an option mean the same, no text meaning its default."""
+    try:
+        return bool(_value(key, old) == _value(key, new))
+    except InvalidOption:
+        return False
+
+
+def _check_bucket(before: TableOptions, key: str, text: str) -> None:
+    if key != "bucket":
+        return
+    if before.bucket == -1:
+        raise InvalidOption(
+            "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table", key=key, value=text
+        )
+    if _value(key, text) == -1:
+        raise InvalidOption("Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table", key=key, value=text)
+
+
+def _check_vectors(before: TableOptions, key: str, text: str | None) -> None:
+    if key != "deletion-vectors.enabled" or before.deletion_vectors_modifiable:
+        return
+    old, new = before.deletion_vectors_enabled, _value(key, text)
+    if old != new:
+        raise InvalidOption(
+            f"Cannot change deletion vectors mode from {str(old).lower()} to {str(new).lower()}. If modifying table deletion-vectors mode without "
+            "full-compaction, this may result in data duplication. Compact fully first (t.compact(full=True)); then you can set table option "
+            "'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification",
+            key=key,
+            value=text,
+        )
+
+
+def _check_one_way(before: TableOptions, key: str, text: str | None) -> None:
+    if key in _ONE_WAY and getattr(before, BY_KEY[key][0]) and not _value(key, text):
+        raise InvalidOption(f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table", key=key, value=text)

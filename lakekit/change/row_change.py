@@ -1,0 +1,67 @@
+"""One change of rows under way: rows written by a table writer, files and vectors that go, and one commit of all of it, or nothing.
+
+    with RowChange.of(handle) as change:
+        change.write(frame)
+        change.messages += rewriting.without(…)
+        return change.commit()
+
+Leaving the block without a commit deletes every file that was made. Source: ENGINE.md 8.3; `PaimonSparkWriter`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from lakekit.commit import abandoned
+from lakekit.commit.publish import publish_once
+from lakekit.write.writers import Writers
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import polars as pl
+
+    from lakekit.commit.outcome import Commit
+    from lakekit.commit.overwrite import Overwrite
+    from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RowChange:
+    """A change of one table, by a user drawn for it. `messages`: what was done besides writing rows."""
+
+    handle: Handle
+    user: str
+    messages: list[CommitMessage] = field(default_factory=list)
+    _writers: Writers
+
+    @staticmethod
+    def of(handle: Handle, *, only_adds: bool = False) -> RowChange:
+        """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found."""
+        user = handle.new_commit_user()
+        writing = handle.with_options({"write-only": "true"}) if only_adds else handle
+        return RowChange(handle=handle, user=user, _writers=Writers(writing, commit_user=user))
+
+    def write(self, frame: pl.DataFrame) -> None:
+        """Takes rows as `conform.batches` gives them."""
+        self._writers.write(frame)
+
+    def commit(self) -> Commit:
+        """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
+        self.messages += self._writers.prepare()
+        done, self.messages = self.messages, []
+        return publish_once(self.handle, done, commit_user=self.user)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._writers.drop()
+        abandoned.abort(self.handle, self.messages)
+
+
+def replace(handle: Handle, overwrite: Overwrite) -> Commit:
+    """Commits that partitions, or everything, go: nothing is read but metadata."""
+    return publish_once(handle, (), commit_user=handle.new_commit_user(), overwrite=overwrite)

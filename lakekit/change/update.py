@@ -1,0 +1,124 @@
+"""Rows updated where a condition holds: each is made anew from its old values.
+
+    key table      the rows are written again, whole, as +U: engines deduplicate and partial-update alone
+    append table   touched files are written anew, every row in its place; with deletion vectors old rows are marked and new ones appended
+
+Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from pyroaring import BitMap
+
+from lakekit.bucket.read import KIND
+from lakekit.change.assignments import assignments
+from lakekit.change.conditions import computed, condition
+from lakekit.change.found import ROW, Found
+from lakekit.change.rewriting import drop, mark
+from lakekit.change.row_change import RowChange
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.model.row_kind import RowKind
+from lakekit.write import conform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.change.found import Stored
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+
+_ENGINES = ("deduplicate", "partial-update")
+
+
+def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Commit:
+    """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
+
+    Raises `InvalidOption` for a merge engine that takes no updates, `SchemaMismatch` for a column of the primary key, what `delete` raises for conditions,
+    what appending raises for values, `Conflict`.
+    """
+    check_engine(handle, "Update")
+    found = Found.at_newest(handle)
+    expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
+    if keys := [name for name in new if name in handle.schema.primary_keys]:
+        raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
+    columns = list(new.values())
+    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
+        if found.snapshot is None or found.always(expr) is False:
+            return change.commit()
+        if handle.kind == "key":
+            for batch in found.batches(expr):
+                change.write(updated(batch, columns, handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+        elif handle.options.deletion_vectors_enabled:
+            _moved(change, found.stored(expr), expr, columns)
+        else:
+            stored = found.stored(expr)
+            _in_place(change, stored, stored.marked(expr), columns)
+        return change.commit()
+
+
+def check_engine(handle: Handle, what: str) -> None:
+    """Raises `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
+    engine = handle.options.merge_engine
+    if handle.kind == "key" and engine not in _ENGINES:
+        instead = "write rows with t.upsert(…), which it merges" if engine == "aggregation" else "its first row of a key stands"
+        raise InvalidOption(
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. {handle.name} has that engine: {instead}",
+            key="merge-engine",
+            value=engine,
+        )
+
+
+def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
+    """Raises `SchemaMismatch` where new values of rows are of another key."""
+    for name in handle.schema.primary_keys:
+        changed = old[name].ne_missing(new[name])
+        if changed.any():
+            at = int(changed.arg_true()[0])
+            raise SchemaMismatch(
+                f"Can't update the primary key column. {name!r} of {handle.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
+                "leave it out, match rows by the whole key, or delete the row and insert another",
+                column=name,
+            )
+
+
+def updated(rows: pl.DataFrame, columns: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+    """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
+    with computed(handle.name):
+        made = rows.with_columns(columns)
+    try:
+        return pl.concat([conform.empty(handle), *conform.batches(made.select(handle.schema.names), handle)])
+    except SchemaMismatch as wrong:
+        raise SchemaMismatch(wrong.message.replace(", or write with cast=True", " where the value is made"), column=wrong.column) from None
+
+
+def _moved(change: RowChange, stored: Stored, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+    """Old rows are marked by deletion vectors, new ones appended."""
+    marked = BitMap()
+    for batch in stored.batches(stored.rows().filter(expr)):
+        marked |= BitMap(batch[ROW].to_numpy())
+        change.write(updated(batch, columns, change.handle))
+    mark(change, stored, marked)
+
+
+def _in_place(change: RowChange, stored: Stored, marked: BitMap, columns: list[pl.Expr]) -> None:
+    """Files with marked rows are written anew, each row where it was."""
+    touched = stored.touched(marked)
+    for at in touched:
+        one, positions = stored.narrowed([at]), stored.positions(at, marked)
+        for batch in one.batches(one.rows(masked=False)):
+            hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
+            change.write(_mixed(batch, hit, columns, change.handle))
+    drop(change, stored, touched)
+
+
+def _mixed(batch: pl.DataFrame, hit: pl.Series, columns: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+    """A batch in which some rows have new values; the others are as they were."""
+    if not hit.any():
+        return batch.drop(ROW)
+    old, rest = batch.filter(hit), batch.filter(~hit)
+    new = updated(old, columns, handle).with_columns(old[ROW])
+    return pl.concat([rest.select(new.columns), new]).sort(ROW).drop(ROW)

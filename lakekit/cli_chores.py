@@ -1,0 +1,191 @@
+"""The shell's chores: what keeps a table well, and what removes.
+
+    lakekit compact PATH [--full] [--where "dt = '…'"] [--order-by a,b]      merge files
+    lakekit expire PATH snapshots | changelogs | tags | consumers | partitions [--dry-run]
+    lakekit tag PATH create | replace | delete | rename NAME …               names for snapshots
+    lakekit branch PATH create | delete | rename | forward NAME …            other lines of the table's history
+    lakekit rollback PATH SNAPSHOT | TAG | TIME [--dry-run]                  back to an older state
+    lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
+    lakekit analyze PATH [--columns a,b]                                     statistics for query engines
+    lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
+
+Each calls the public method of that name and prints what it gives. Nothing is deleted with `--dry-run`, and by `orphans` not without `--delete`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakekit.care.given import duration_ms
+from lakekit.errors import InvalidOption
+from lakekit.table.opening import open as open_table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from lakekit.cli import Out
+    from lakekit.table import Table
+
+EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
+_ORDERS = ("order", "zorder", "hilbert")
+_WHERE = "a condition in SQL on partition columns"
+
+
+def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
+    """Makes the verbs known to the parser."""
+
+    def verb(name: str, run: Callable[[argparse.Namespace, Out], None], told: str) -> Any:
+        parser = verbs.add_parser(name, parents=[store, shape], help=told)
+        parser.add_argument("path", metavar="PATH", help="the folder of a table")
+        parser.add_argument("--branch", help="another branch than main")
+        parser.set_defaults(run=run)
+        return parser
+
+    one = verb("compact", compact, "merge files: what the levels ask for, everything, or sorted")
+    one.add_argument("--full", action="store_true", help="every bucket to its highest level")
+    one.add_argument("--where", help=_WHERE)
+    one.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
+    one.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
+    one = verb("expire", expire, "remove what is old: snapshots, changelogs, tags, consumers or partitions")
+    one.add_argument("what", metavar="WHAT", choices=EXPIRED, help=", ".join(EXPIRED))
+    one.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
+    one.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
+    one.add_argument("--older-than", metavar="TIME", help="of snapshots, changelogs and tags: those made before go")
+    one.add_argument("--expiration", metavar="AGE", help='of consumers and partitions: how old they get, as "7 d"')
+    one.add_argument("--dry-run", action="store_true", help="tell what would go")
+    one = verb("tag", tag, "name snapshots, and keep them")
+    one.add_argument("action", metavar="ACTION", choices=("create", "replace", "delete", "rename"), help="create, replace, delete or rename")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
+    one.add_argument("--at", help="a snapshot's number or a time; the newest snapshot unless given")
+    one.add_argument("--retain", metavar="AGE", help='how long the tag is kept, as "30 d"')
+    one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
+    one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
+    one.add_argument("action", metavar="ACTION", choices=("create", "delete", "rename", "forward"), help="create, delete, rename or forward")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
+    one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
+    one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
+    one = verb("rollback", rollback, "go back to a snapshot, a tag or a time")
+    one.add_argument("to", metavar="TO", help="a snapshot's number, a tag, or a time")
+    one.add_argument("--dry-run", action="store_true", help="tell what would go")
+    one = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
+    one.add_argument("--older-than", metavar="AGE", help='files younger than this are left alone; "1 d" unless given')
+    one.add_argument("--delete", action="store_true", help="remove them")
+    one.add_argument("--dry-run", action="store_true", help="only tell; so it is without --delete too")
+    one = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
+    one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
+    one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
+    one.add_argument("--where", help=_WHERE)
+
+
+def _names(said: str) -> list[str]:
+    return [name.strip() for name in said.split(",") if name.strip()]
+
+
+def _open(asked: argparse.Namespace) -> Table:
+    return open_table(asked.path, branch=asked.branch, storage_options=dict(asked.storage) or None)
+
+
+def _told(out: Out, result: Any) -> None:
+    """A card to a person, its facts to a pipe."""
+    if out.format == "table":
+        out.lines(str(result))
+        return
+    names = [name for name in type(result).__dataclass_fields__ if not name.startswith("_")]
+    out.rows(names, [[_plain(getattr(result, name)) for name in names]])
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def compact(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit compact PATH`."""
+    _told(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy))
+
+
+def expire(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit expire PATH WHAT`."""
+    allowed: dict[str, Sequence[str]] = {
+        "snapshots": ("retain_max", "retain_min", "older_than"),
+        "changelogs": ("retain_max", "retain_min", "older_than"),
+        "tags": ("older_than",),
+        "consumers": ("expiration",),
+        "partitions": ("expiration",),
+    }
+    given = {name: value for name in ("retain_max", "retain_min", "older_than", "expiration") if (value := getattr(asked, name)) is not None}
+    for name, value in given.items():
+        if name not in allowed[asked.what]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidOption(f"{flag} does not go with {asked.what}, which take {', '.join(allowed[asked.what])}", key=flag, value=str(value))
+    _told(out, getattr(_open(asked), f"expire_{asked.what}")(**given, dry_run=asked.dry_run))
+
+
+def _said(out: Out, text: str) -> None:
+    """A sentence, to a person only: a pipe learns by the exit code."""
+    if out.format == "table":
+        out.lines(text)
+
+
+def _new(asked: argparse.Namespace) -> str:
+    if (asked.new is None) == (asked.action == "rename"):
+        what = "needs a new name" if asked.new is None else f"{asked.action} takes one name, not {asked.new!r} too"
+        raise InvalidOption(f"{asked.action} {asked.name}: {what}", key="NEW", value=str(asked.new))
+    return str(asked.new)
+
+
+def tag(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit tag PATH ACTION NAME`."""
+    table, new = _open(asked), _new(asked)
+    match asked.action:
+        case "create":
+            table.create_tag(asked.name, at=asked.at, retain=asked.retain)
+        case "replace":
+            table.replace_tag(asked.name, at=asked.at, retain=asked.retain)
+        case "delete":
+            _told(out, table.delete_tag(asked.name, dry_run=asked.dry_run))
+            return
+        case "rename":
+            table.rename_tag(asked.name, new)
+    _said(out, f"{table.name} · tag {asked.name}: {asked.action}d" + (f" to {new}" if asked.new else ""))
+
+
+def branch(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit branch PATH ACTION NAME`."""
+    table, new = _open(asked), _new(asked)
+    match asked.action:
+        case "create":
+            table.create_branch(asked.name, tag=asked.tag)
+        case "delete":
+            _told(out, table.delete_branch(asked.name, dry_run=asked.dry_run))
+            return
+        case "rename":
+            table.rename_branch(asked.name, new)
+        case "forward":
+            table.fast_forward(asked.name)
+    done = {"create": "created", "rename": f"renamed to {new}", "forward": "main follows it"}[asked.action]
+    _said(out, f"{table.name} · branch {asked.name}: {done}")
+
+
+def rollback(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit rollback PATH TO`."""
+    _told(out, _open(asked).rollback(asked.to, dry_run=asked.dry_run))
+
+
+def orphans(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit orphans PATH`."""
+    age = None if asked.older_than is None else timedelta(milliseconds=duration_ms(asked.older_than, "older-than"))
+    out.frame(_open(asked).remove_orphans(older_than=age, dry_run=asked.dry_run or not asked.delete))
+
+
+def analyze(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit analyze PATH`."""
+    _told(out, _open(asked).analyze(columns=asked.columns))
+
+
+def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit rewrite-index PATH`."""
+    _told(out, _open(asked).rewrite_file_index(where=asked.where))

@@ -1,0 +1,1 @@
+"""What writers did, made visible: conflict checks, manifests, snapshots."""

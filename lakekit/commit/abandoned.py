@@ -1,0 +1,111 @@
+"""Files of messages: those that nobody will commit are deleted, except what a snapshot may name; those to be committed late must be there.
+
+A file that some snapshot, tag or long-lived changelog names was committed, whatever its writer believes, and stays (RELIABILITY D3). So does everything
+of a commit whose outcome nobody knows. Source: ENGINE.md 5.7, `FileStoreCommitImpl.abort`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.errors import StorageFailed
+from lakekit.files import places
+from lakekit.meta import branches, manifests, snapshots, tags
+from lakekit.model.layout import MAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.meta.manifests import Which
+    from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.manifest import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+
+_DOUBTFUL: set[str] = set()
+"""The names of files in commits of this process whose outcome nobody knew; there are few."""
+
+
+def doubt(messages: Sequence[CommitMessage]) -> None:
+    """Keeps the files of some messages from being deleted by this process."""
+    _DOUBTFUL.update(name for message in messages for name in _names(message))
+
+
+def abort(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+    """Deletes the files of messages that were never handed to a commit: new files, changelogs, what compactions made, new index files.
+
+    Files that a snapshot, tag or changelog of any branch names, and those of a commit that ended in `CommitStateUnknown`, are left alone.
+    """
+    if not any(True for message in messages for _ in _names(message)):
+        return
+    kept = _DOUBTFUL | _referred(handle)
+    gone = [path for message in messages for name, path in _files(handle, message) if name not in kept]
+    handle.storage.delete(dict.fromkeys(gone))
+
+
+def check_there(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+    """Raises `StorageFailed` where a file of some messages is gone: they were prepared long ago, and cleaning may have taken them for orphans."""
+    gone = [path for message in messages for _, path in _files(handle, message) if not handle.storage.exists(path)]
+    if gone:
+        more = f", and {len(gone) - 1} more files" if len(gone) > 1 else ""
+        raise StorageFailed(
+            f"{gone[0]} is gone{more}: what was prepared for {handle.name} cannot be committed any more. Nothing was committed. Write the rows again",
+            path=gone[0],
+        )
+
+
+def check_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+    """`check_there` for what compactions made."""
+    check_there(handle, [replace(message, new_files=(), changelog_files=(), new_index_files=()) for message in messages])
+
+
+def _names(message: CommitMessage) -> Iterator[str]:
+    for files in (message.new_files, message.changelog_files, message.compact_after, message.compact_changelog):
+        yield from (file.name for file in files)
+    for indexes in (message.new_index_files, message.compact_new_index_files):
+        yield from (index.file_name for index in indexes)
+
+
+def _files(handle: Handle, message: CommitMessage) -> Iterator[tuple[str, str]]:
+    """Names and paths. A compaction that only moved a file to another level made no file; the file may be one of the new ones."""
+    old = {file.name for file in message.compact_before}
+    made = tuple(file for file in message.compact_after if file.name not in old)
+    for file in (*message.new_files, *message.changelog_files, *made, *message.compact_changelog):
+        path = places.data_file_path(handle, message.partition, message.bucket, file)
+        yield file.name, path
+        yield from ((file.name, handle.layout.extra_file(path, extra)) for extra in file.extra_files)
+    directory = places.partition_path(handle, message.partition)
+    for index in (*message.new_index_files, *message.compact_new_index_files):
+        path = handle.layout.index(index.file_name, partition_path=directory, bucket=message.bucket, external_path=index.external_path)
+        yield index.file_name, path
+
+
+def _referred(handle: Handle) -> set[str]:
+    """The names of all files that anything visible refers to."""
+    found: set[str] = set()
+    listed: dict[str, ManifestFile] = {}
+    for snapshot, lists in _roots(handle):
+        listed |= {file.name: file for which in lists for file in manifests.manifest_files(handle, snapshot, which)}
+        found |= {entry.file_name for entry in manifests.index_entries(handle, snapshot)} if len(lists) > 1 else set()
+    if listed:
+        found |= set(manifests.read_entries(handle, list(listed.values())).column("file_name").to_pylist())
+    return found
+
+
+def _roots(handle: Handle) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
+    """What every branch holds by snapshots, newest first, tags and long-lived changelogs, and which of its lists have to be looked at.
+
+    What one of a row of snapshots names came or goes by the delta of one of them, or is in the newest; a tag stands alone. Of an expired snapshot only the
+    list that tells the changes is left.
+    """
+    for branch in (MAIN, *branches.names(handle)):
+        own = handle if branch == handle.branch else handle.on_branch(branch)
+        for at, snapshot in enumerate(reversed(snapshots.all(own))):
+            yield snapshot, ("delta" if at else "all", "changelog")
+        for tag in tags.all(own):
+            yield tag.snapshot, ("all", "changelog")
+        for number in snapshots.changelog_ids(own):
+            changelog = snapshots.find_changelog(own, number)
+            if changelog is not None:
+                yield changelog, ("delta" if changelog.changelog_manifest_list is None else "changelog",)

@@ -1,0 +1,109 @@
+"""How many buckets the partitions of a table have, known without reading all manifests: files of one partition agree on it.
+
+An append need not know which files are live, only that rows were put into buckets by the number that their partition has. The number of a partition is
+found in the newest manifest that names it, and holds until an overwrite. Source: ENGINE.md 5.2 and 5.5 (check 1), `FileStoreCommitImpl`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.bucket import sequences
+from lakekit.commit import conflict, ranges
+from lakekit.meta import manifests, snapshots
+from lakekit.model.entries import ADD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from lakekit.commit.changes import Delta
+    from lakekit.commit.conflict import Parties
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+_ROW_BYTES = 200
+
+
+class _Known(NamedTuple):
+    """The bucket numbers of some partitions as of a snapshot."""
+
+    end: Snapshot
+    totals: Mapping[bytes, int]
+
+
+def check(handle: Handle, latest: Snapshot, delta: Delta, parties: Parties) -> None:
+    """Raises `Conflict` where files of messages are added under another number of buckets than their partition has."""
+    wanted: dict[bytes, int] = {}
+    for kind, partition, _, total, _ in delta.rows:
+        if kind == ADD and total > 0 and wanted.setdefault(partition, total) != total:
+            raise conflict.buckets_changed(wanted[partition], total, parties)
+    if not wanted:
+        return
+    known = _up_to(handle, latest)
+    fresh = {partition for partition in wanted if partition not in known}
+    found = {**known, **_search(handle, latest, fresh)} if fresh else known
+    differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
+    if differing:  # nothing may be left alive of what had that number
+        conflict.bucket_counts(manifests.live(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties)
+        found = {partition: total for partition, total in found.items() if partition not in differing}
+    key = _key(handle)
+    handle.world.decoded.put({key: _Known(latest, found)}, _ROW_BYTES * (len(found) + 1))
+
+
+def remember(handle: Handle, before: Snapshot, made: Snapshot, delta: Delta) -> None:
+    """Carries what is known on to a snapshot that was made right after `before`; what writers know of sequence numbers too."""
+    if delta.read is None:
+        sequences.remember(handle, before, made, delta.rows)
+    known: _Known | None = handle.world.decoded.get(_key(handle))
+    if known is not None and known.end == before and made.commit_kind != "OVERWRITE":
+        new = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
+        totals = known.totals if new.keys() <= known.totals.keys() else {**known.totals, **new}
+        handle.world.decoded.put({_key(handle): _Known(made, totals)}, _ROW_BYTES * (len(totals) + 1))
+
+
+def _key(handle: Handle) -> tuple[object, ...]:
+    return "bucket counts", handle.storage, handle.layout.snapshot_dir
+
+
+def among(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:
+    """Which serialized partitions are among some."""
+    return np.asarray(pc.is_in(column, pa.array(list(partitions), column.type)).to_numpy(zero_copy_only=False), bool)
+
+
+def _up_to(handle: Handle, latest: Snapshot) -> Mapping[bytes, int]:
+    """What was known before and still holds."""
+    known: _Known | None = handle.world.decoded.get(_key(handle))
+    if known is None or known.end.id > latest.id:
+        return {}
+    if known.end.id == latest.id:
+        return known.totals if known.end == latest else {}
+    if snapshots.find(handle, known.end.id) != known.end:
+        return {}
+    for number in range(known.end.id + 1, latest.id + 1):
+        snapshot = latest if number == latest.id else snapshots.find(handle, number)
+        if snapshot is None or snapshot.commit_kind == "OVERWRITE":
+            return {}
+    return known.totals
+
+
+def _search(handle: Handle, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
+    """The number of buckets that the newest file of each partition was added under."""
+    fields = handle.schema.partition_fields
+    missing, found = set(wanted), dict[bytes, int]()
+    for file in reversed(manifests.manifest_files(handle, latest)):
+        if not missing:
+            break
+        if not file.num_added_files or not ranges.may_hold(file, ranges.values_of(missing, fields), fields):
+            continue
+        entries = manifests.read_entries(handle, [file])
+        mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
+        some = entries.filter(mask & among(entries.column("partition"), missing))
+        found |= dict(zip(some.column("partition").to_pylist(), some.column("total_buckets").to_pylist(), strict=True))
+        missing -= found.keys()
+    return found

@@ -1,0 +1,178 @@
+"""What one snapshot will change, gathered from the messages of all writers.
+
+    messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index files   ─▶ APPEND, or OVERWRITE where something goes
+             └▶ compacted: DELETE compacted files, ADD what became of them, changelog   ─▶ COMPACT
+
+Source: ENGINE.md 5.1, `ManifestEntryChanges`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from lakekit.model import entries as columns_of
+from lakekit.model.entries import ADD, DELETE
+from lakekit.model.index_file import DELETION_VECTORS, IndexEntry, IndexFile
+from lakekit.model.layout import POSTPONE_BUCKET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries, Row
+
+    Kind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownHashes:
+    """The hash index files of a partition that a writer started from."""
+
+    partition: bytes
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """Entries of one snapshot: some that were read, as columns, then those of messages, as facts.
+
+    Most commits add a few files to a table of many, and need no columns.
+    """
+
+    read: Entries | None = None
+    rows: tuple[Row, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows) + (0 if self.read is None else len(self.read))
+
+    @cached_property
+    def entries(self) -> Entries:
+        """All as columns."""
+        rows = columns_of.of_rows(self.rows) if self.rows else columns_of.empty()
+        return rows if self.read is None else columns_of.concat([self.read, rows])
+
+    @cached_property
+    def partitions(self) -> frozenset[bytes]:
+        """The serialized partitions that they are in."""
+        read = () if self.read is None else self.read.column("partition").unique().to_pylist()
+        return frozenset([*(row[1] for row in self.rows), *read])
+
+    def count(self, kind: int) -> int:
+        """How many are ADD, or DELETE."""
+        return self._sum(kind, None)
+
+    def row_count(self, kind: int) -> int:
+        """The rows in the files that are added, or deleted."""
+        return self._sum(kind, "row_count")
+
+    def size_bytes(self, kind: int) -> int:
+        """The bytes of the files that are added, or deleted."""
+        return self._sum(kind, "file_size")
+
+    def _sum(self, kind: int, column: str | None) -> int:
+        def of(file: DataFile) -> int:
+            return 1 if column is None else file.row_count if column == "row_count" else file.size_bytes
+
+        found = sum(of(row[4]) for row in self.rows if row[0] == kind)
+        if self.read is not None:
+            mask = self.read.numbers("kind") == kind
+            found += int(mask.sum() if column is None else self.read.numbers(column)[mask].sum())
+        return found
+
+
+NOTHING = Delta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The entries, changelog entries and index entries (ADD and DELETE) of one snapshot, and what hash indexes they rest on; a new statistics file, if any."""
+
+    kind: Kind
+    delta: Delta
+    changelog: Delta
+    index: tuple[IndexEntry, ...] = ()
+    hash_bases: tuple[KnownHashes, ...] = ()
+    keys_known_at: int | None = None
+    statistics: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (len(self.delta) or len(self.changelog) or self.index)
+
+
+def appended(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
+    """What was written; an OVERWRITE where files, or rows by deletion vectors, go."""
+    entries, changelog = _Gathered(handle), _Gathered(handle)
+    index: list[IndexEntry] = []
+    for message in messages:
+        entries.put(message, ADD, message.new_files)
+        entries.put(message, DELETE, message.deleted_files)
+        changelog.put(message, ADD, message.changelog_files)
+        index += _index(message, message.deleted_index_files, DELETE)
+        index += _index(message, message.new_index_files, ADD)
+    goes = any(message.deleted_files for message in messages) or any(entry.index_type == DELETION_VECTORS for entry in index)
+    own = {file.file_name for message in messages for file in message.new_index_files}
+    bases = tuple(
+        KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
+        for message in messages
+        if message.hash_index_base is not None and message.has_new and own.isdisjoint(message.hash_index_base)  # else it rests on an earlier one of these
+    )
+    return Changes(
+        kind="OVERWRITE" if goes else "APPEND",
+        delta=entries.all(),
+        changelog=changelog.all(),
+        index=tuple(index),
+        hash_bases=tuple(dict.fromkeys(bases)),
+        keys_known_at=min((message.keys_known_at for message in messages if message.keys_known_at is not None), default=None),
+    )
+
+
+def compacted(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
+    """What was compacted."""
+    entries, changelog = _Gathered(handle), _Gathered(handle)
+    index: list[IndexEntry] = []
+    for message in messages:
+        entries.put(message, DELETE, message.compact_before)
+        entries.put(message, ADD, message.compact_after)
+        changelog.put(message, ADD, message.compact_changelog)
+        index += _index(message, message.compact_deleted_index_files, DELETE)
+        index += _index(message, message.compact_new_index_files, ADD)
+    return Changes(kind="COMPACT", delta=entries.all(), changelog=changelog.all(), index=tuple(index))
+
+
+class _Gathered:
+    """Entries of many messages, message after message."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.rows: list[Row] = []
+
+    def put(self, message: CommitMessage, kind: int, files: Sequence[DataFile]) -> None:
+        if not files:
+            return
+        total = total_buckets(self.handle, message)
+        self.rows += [(kind, message.partition, message.bucket, total, file) for file in files]
+
+    def all(self) -> Delta:
+        return Delta(rows=tuple(self.rows))
+
+
+def total_buckets(handle: Handle, message: CommitMessage) -> int:
+    """How many buckets the partition has by a message: its own number, else the table's."""
+    if message.total_buckets is not None:
+        return message.total_buckets
+    return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else handle.options.bucket
+
+
+_INDEX_FIELDS = tuple(field.name for field in fields(IndexFile))
+
+
+def _index(message: CommitMessage, files: Iterable[IndexFile], kind: int) -> list[IndexEntry]:
+    return [
+        IndexEntry(kind=kind, partition=message.partition, bucket=message.bucket, **{name: getattr(file, name) for name in _INDEX_FIELDS}) for file in files
+    ]

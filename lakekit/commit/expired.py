@@ -1,0 +1,33 @@
+"""Whether a partition is one that `partition.expiration-time` takes away, by the time that its values say.
+
+A commit that replaces files of such a partition fails for a reason of its own: the files went with the partition, and would again.
+
+Source: ENGINE.md 5.5 (3a) and 5.12; `PartitionExpire.isValueAllExpired`, `PartitionValuesTimeExpireStrategy`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.files.places import partition_values
+from lakekit.model import partition as partitions
+from lakekit.model.partition_time import time_ms
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+
+
+def is_expired(handle: Handle, partition: bytes) -> bool:
+    """True for a partition whose time is over; never without `partition.expiration-time`, and under another strategy than values-time."""
+    options = handle.options
+    age = options.partition_expiration_time_ms
+    if age is None or options.partition_expiration_strategy != "values-time" or not handle.schema.partition_keys:
+        return False
+    values, pattern = partition_values(handle, partition), options.partition_timestamp_pattern
+    if any(value is None for value in (values if pattern is not None else values[:1])):
+        return False
+    types = [field.type for field in handle.schema.partition_fields]
+    texts = partitions.text(values, types, default_name=options.partition_default_name)
+    time = time_ms(handle.schema.partition_keys, texts, pattern=pattern, formatter=options.partition_timestamp_formatter)
+    return time is not None and time < wall_clock_ms(handle.world.now_ms()) - age

@@ -1,0 +1,177 @@
+"""What an overwrite replaces: everything, the partitions of a (partial) specification, or those that the new files lie in.
+
+    Overwrite.whole()                      every live file goes: truncate, a table without partitions
+    Overwrite.static({"dt": "2024-03-31"}) files of matching partitions go, and new files must lie in them
+    Overwrite.dynamic()                    files of the partitions that were written go; nothing written: nothing happens
+    Overwrite.partitions([{…}, {…}])       drop partitions
+    Overwrite.exactly([b"…", b"…"])        drop partitions, told by their serialized rows
+
+Source: ENGINE.md 5.6, `FileStoreCommitImpl.overwritePartition`, `dropPartitions`, `tryUpgrade`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit.codec.binary_columns import decode_columns
+from lakekit.commit import ranges
+from lakekit.commit.bucket_counts import among
+from lakekit.commit.changes import NOTHING
+from lakekit.errors import SchemaMismatch
+from lakekit.files.places import partition_spec
+from lakekit.lsm.runs import sections
+from lakekit.meta import manifests
+from lakekit.model import entries as columns_of
+from lakekit.model.entries import ADD, DELETE
+from lakekit.model.index_file import DELETE as INDEX_DELETE
+from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.options.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakekit.commit.changes import Changes
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.manifest import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+
+    Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """Which partitions go: those that match one of `specs` (None: all), or, `is_dynamic`, those of the new files. A spec has values or partition texts.
+
+    `rows`: the partitions with these serialized rows, and no others.
+    """
+
+    specs: tuple[Spec, ...] | None = None
+    is_dynamic: bool = False
+    rows: frozenset[bytes] | None = None
+
+    @staticmethod
+    def whole() -> Overwrite:
+        """Everything goes."""
+        return Overwrite()
+
+    @staticmethod
+    def dynamic() -> Overwrite:
+        """What was written replaces its partitions."""
+        return Overwrite(is_dynamic=True)
+
+    @staticmethod
+    def static(spec: Spec) -> Overwrite:
+        """Matching partitions go; an empty spec matches all."""
+        return Overwrite(specs=(Frozen(spec),)) if spec else Overwrite()
+
+    @staticmethod
+    def partitions(specs: Iterable[Spec]) -> Overwrite:
+        """The partitions that match one of the specs go; none: nothing does."""
+        return Overwrite(specs=tuple(Frozen(spec) for spec in specs))
+
+    @staticmethod
+    def exactly(rows: Iterable[bytes]) -> Overwrite:
+        """Those partitions go."""
+        return Overwrite(rows=frozenset(rows))
+
+
+class _Filter:
+    """Partitions by their bytes: whether they go."""
+
+    def __init__(self, handle: Handle, overwrite: Overwrite, changes: Changes) -> None:
+        self.fields = handle.schema.partition_fields
+        self.written = changes.delta.partitions
+        self.by_file = overwrite.is_dynamic and bool(self.fields)
+        self.rows = overwrite.rows
+        self.specs = None if overwrite.specs is None else [partition_spec(handle, spec) for spec in overwrite.specs]
+        self._known: dict[bytes, bool] = {}
+
+    def goes(self, partition: bytes) -> bool:
+        if partition not in self._known:
+            self._known[partition] = self._decide(partition)
+        return self._known[partition]
+
+    def _decide(self, partition: bytes) -> bool:
+        if self.by_file:
+            return partition in self.written
+        if self.rows is not None:
+            return partition in self.rows
+        if self.specs is None:
+            return True
+        values = ranges.values_of([partition], self.fields)[0]
+        return any(all(values[at] == value for at, value in spec.items()) for spec in self.specs)
+
+    def keep_manifest(self, file: ManifestFile) -> bool:
+        """Whether a manifest may have entries of a partition that goes."""
+        return not self.by_file or ranges.may_hold(file, ranges.values_of(self.written, self.fields), self.fields)
+
+
+def does_nothing(handle: Handle, overwrite: Overwrite, changes: Changes) -> bool:
+    """Whether there is nothing that could go: a dynamic overwrite that wrote no file."""
+    return overwrite.is_dynamic and bool(handle.schema.partition_keys) and not len(changes.delta)
+
+
+def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: Snapshot | None) -> Changes:
+    """What an overwrite changes at a snapshot: every live file and index file of its partitions goes, the new files come.
+
+    Raises `SchemaMismatch` where a new file lies outside of a static overwrite.
+    """
+    chosen = _Filter(handle, overwrite, changes)
+    outside = [partition for partition in chosen.written if not chosen.goes(partition)]
+    if outside:
+        values = ranges.values_of(outside[:1], chosen.fields)[0]
+        raise SchemaMismatch(f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed")
+    gone = columns_of.empty()
+    index: list[IndexEntry] = []
+    if latest is not None:
+        everything = chosen.specs is None and chosen.rows is None and not chosen.by_file
+        live = manifests.live(
+            handle,
+            latest,
+            keep_manifest=chosen.keep_manifest,
+            keep_partitions=None if everything else lambda column: among(column, filter(chosen.goes, column.unique().to_pylist())),
+        )
+        if handle.options.bucket != POSTPONE_BUCKET:
+            live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
+        gone = live.as_kind(DELETE)
+        if handle.options.manifest_delete_file_drop_stats:
+            gone = gone.without_value_stats()
+        index = [replace(entry, kind=INDEX_DELETE) for entry in manifests.index_entries(handle, latest) if chosen.goes(entry.partition)]
+    return replace(
+        changes,
+        kind="OVERWRITE",
+        delta=replace(changes.delta, read=gone),
+        changelog=NOTHING,
+        index=(*index, *changes.index),
+        hash_bases=(),
+    )
+
+
+def upgraded(handle: Handle, changes: Changes) -> Changes:
+    """The new files of an overwrite at the highest level, bucket by bucket, where they share no keys: nothing older is left to merge them with."""
+    rows = changes.delta.rows
+    key_types = [field.type for field in handle.schema.key_fields]
+    if not (handle.options.overwrite_upgrade and handle.kind == "key" and rows):
+        return changes
+    if any(kind != ADD or bucket < 0 or file.level for kind, _, bucket, _, file in rows):
+        return changes
+    meeting = _meeting(changes.delta.entries, key_types)
+    level = handle.options.level_count - 1
+    raised = tuple(row if row[1:3] in meeting else (*row[:4], replace(row[4], level=level)) for row in rows)
+    return replace(changes, delta=replace(changes.delta, rows=raised))
+
+
+def _meeting(entries: Entries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
+    """The buckets in which files share keys."""
+    places = list(zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True))
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    low, high = (decode_columns(entries.column(name), key_types) for name in ("min_key", "max_key"))
+    nothing = np.zeros(len(entries), np.int64)
+    found = sections(low, high, levels=nothing, min_sequence=nothing, max_sequence=nothing, buckets=np.array([numbers[place] for place in places]))
+    alone = set(found.alone.tolist())
+    return {place for at, place in enumerate(places) if at not in alone}

@@ -1,0 +1,127 @@
+"""Who committed what: the newest snapshot, and whether a commit of this user and identifier is there already.
+
+Identifiers of one user never fall, so the user's newest snapshot tells most of it. What was scanned is kept: a user's next commit looks only at what
+came since. Source: ENGINE.md 5.7, `SnapshotManager.latestSnapshotOfUser`, `FileStoreCommitImpl.filterCommitted`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.errors import Conflict
+from lakekit.meta import snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
+
+_STEPS = 256
+_KNOWN_BYTES = 2_000
+
+
+class _Known(NamedTuple):
+    """The newest snapshot of a user among all up to `end`."""
+
+    own: Snapshot | None
+    end: Snapshot
+
+
+def newest(handle: Handle, known: int = 0) -> Snapshot | None:
+    """The newest snapshot; None while there is none. `known` is one that was there. Looking forward is cheaper than listing thousands."""
+    found = _remembered(handle) or (snapshots.find(handle, known) if known else snapshots.latest(handle))
+    if found is None:
+        return snapshots.latest(handle)
+    for _ in range(_STEPS):
+        later = snapshots.find(handle, found.id + 1)
+        if later is None:
+            return found
+        found = later
+    return snapshots.latest(handle)
+
+
+def _remembered(handle: Handle) -> Snapshot | None:
+    """The last snapshot that this process made, if its file is still the one it made."""
+    kept: tuple[Snapshot, str] | None = handle.world.decoded.get(_newest_key(handle))
+    if kept is None:
+        return None
+    seen = handle.storage.stat(handle.layout.snapshot(kept[0].id))
+    return kept[0] if seen is not None and seen.tag == kept[1] else None
+
+
+def remember_newest(handle: Handle, snapshot: Snapshot) -> None:
+    """Keeps a snapshot that was just made, as its file is now."""
+    seen = handle.storage.stat(handle.layout.snapshot(snapshot.id))
+    if seen is not None and seen.tag is not None:
+        handle.world.decoded.put({_newest_key(handle): (snapshot, seen.tag)}, _KNOWN_BYTES)
+
+
+def _newest_key(handle: Handle) -> tuple[object, ...]:
+    return "newest", handle.storage, handle.layout.snapshot_dir
+
+
+def own_newest(handle: Handle, user: str, latest: Snapshot) -> Snapshot | None:
+    """The newest snapshot that a user made."""
+    key = ("commits", handle.storage, handle.layout.snapshot_dir, user)
+    known: _Known | None = handle.world.decoded.get(key)
+    if known is not None and not _still(handle, known.end, latest):
+        known = None
+    found = None if known is None else known.own
+    for snapshot in _backwards(handle, latest, 0 if known is None else known.end.id):
+        if snapshot.commit_user == user:
+            found = snapshot
+            break
+    remember(handle, user, found, latest)
+    return found
+
+
+def remember(handle: Handle, user: str, own: Snapshot | None, latest: Snapshot) -> None:
+    """Keeps what is the newest snapshot of a user up to `latest`."""
+    key = ("commits", handle.storage, handle.layout.snapshot_dir, user)
+    handle.world.decoded.put({key: _Known(own, latest)}, _KNOWN_BYTES)
+
+
+def _still(handle: Handle, end: Snapshot, latest: Snapshot) -> bool:
+    """Whether history up to `end` is what it was: nobody rolled back."""
+    return end == latest if end.id >= latest.id else snapshots.find(handle, end.id) in (end, None)
+
+
+def _backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
+    """The snapshots from `latest` down, above `stop`, as far as they are there."""
+    yield latest
+    for number in range(latest.id - 1, max(stop, 0), -1):
+        found = snapshots.find(handle, number)
+        if found is None:
+            return
+        yield found
+
+
+def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
+    """The snapshots of a commit that is there already, oldest first; None: it is not there.
+
+    Empty: the user has gone on to greater identifiers, and the snapshots where it would be have expired. Raises `Conflict` where they have not.
+    """
+    own = None if latest is None else own_newest(handle, user, latest)
+    if own is None or own.commit_identifier < identifier:
+        return None
+    found: list[Snapshot] = []
+    reached = own.id
+    for snapshot in _backwards(handle, own, 0):
+        reached = snapshot.id
+        if snapshot.commit_user != user:
+            continue
+        if snapshot.commit_identifier < identifier or (found and found[-1].commit_kind != "COMPACT"):
+            reached = 1
+            break
+        if snapshot.commit_identifier == identifier:
+            found.append(snapshot)
+            if snapshot.commit_kind != "COMPACT":
+                break
+    if not found and reached == 1:
+        raise Conflict(
+            f"{user} has committed identifier {own.commit_identifier} in snapshot {own.id} of {handle.name}, and never {identifier}: identifiers of one "
+            "commit user must not fall. Nothing was committed. Give greater identifiers, or another commit user",
+            snapshot_id=own.id,
+        )
+    return found[::-1]

@@ -1,0 +1,109 @@
+"""File indexes, made while a data file is written: in its manifest entry where they are small, else in a file beside it.
+
+    file-index.bloom-filter.columns = name,attrs[color]      columns, and keys of maps (rows without the key count as null)
+
+Source: FORMAT.md 9.1 and 9.2, `DataFileIndexWriter`, `FileIndexOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit import registry
+from lakekit.codec import index_container
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.options.frozen import Frozen
+from lakekit.types import STRINGS, part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.schema import TableSchema
+    from lakekit.options.table import TableOptions
+    from lakekit.types import DataType, Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """One index wanted: `name` is what the container calls the column, `map_key` the key of a map whose values are indexed."""
+
+    kind: str
+    name: str
+    column: str
+    map_key: str | None
+    type: DataType
+    options: Mapping[str, str]
+
+
+def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[Index, ...]:
+    """The indexes that a table's options ask for. Raises `InvalidOption` for a column that is not there, `Unsupported` for a type no index takes."""
+    return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
+
+
+def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> Index:
+    column, bracket, rest = name.partition("[")
+    nested = bool(bracket) and rest.endswith("]") and not schema.has(name)
+    key = f"file-index.{kind}.columns"
+    if not schema.has(column if nested else name):
+        raise InvalidOption(f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}", key=key, value=name)
+    field = schema.field(column if nested else name)
+    t = _value_type(field, key, name) if nested else field.type
+    module: Any = registry.load("index", kind)
+    if t.root not in module.TYPES:
+        raise Unsupported(f"a {kind} index does not take column {name} of type {t}", feature=f"file-index.{kind}")
+    return Index(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=Frozen(given))
+
+
+def _value_type(field: Field, key: str, name: str) -> DataType:
+    if field.type.root != "MAP" or part(field.type.key).root not in STRINGS:
+        raise InvalidOption(f"option {key!r} names {name!r}, but {field.name} is {field.type}, not a map of texts", key=key, value=name)
+    return part(field.type.value)
+
+
+class Indexing:
+    """The values of indexed columns of one file, until the indexes are made of them."""
+
+    __slots__ = ("_columns", "_indexes", "_parts")
+
+    def __init__(self, indexes: Sequence[Index]) -> None:
+        self._indexes = tuple(indexes)
+        self._columns = tuple({(index.column, index.map_key): _values(index) for index in indexes}.items())
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Takes rows of the file, in order."""
+        if self._indexes:
+            self._parts.append(frame.select(expr.alias(str(i)) for i, (_, expr) in enumerate(self._columns)))
+
+    def container(self) -> bytes:
+        """All indexes of the file."""
+        table = pl.concat(self._parts)
+        arrays = {place: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest()) for i, (place, _) in enumerate(self._columns)}
+        found: dict[str, dict[str, bytes | None]] = {}
+        for index in self._indexes:
+            module: Any = registry.load("index", index.kind)
+            found.setdefault(index.name, {})[index.kind] = module.build(arrays[index.column, index.map_key], index.type, index.options)
+        return index_container.encode(found)
+
+    def put(self, handle: Handle, path: str) -> tuple[bytes | None, tuple[str, ...]]:
+        """(bytes for the manifest entry, names of extra files): writes the file at `path` where the indexes are too big for a manifest."""
+        if not self._indexes:
+            return None, ()
+        data = self.container()
+        if len(data) <= handle.options.file_index_in_manifest_threshold_bytes:
+            return data, ()
+        with handle.storage.open_write(path) as sink:
+            sink.write(data)
+        return None, (path.rpartition("/")[2],)
+
+
+def _values(index: Index) -> pl.Expr:
+    column = pl.col(index.column)
+    if index.map_key is None:
+        return column
+    entry = pl.element().filter(pl.element().struct.field("key") == index.map_key).struct.field("value")
+    return column.list.eval(entry).list.get(0, null_on_oob=True)

@@ -1,0 +1,170 @@
+"""Polars columns as Arrow arrays of exactly a Paimon type's shape, for the encoders that Arrow brings.
+
+    List(Struct{key, value})   map<key: not null, value>          Time (ns)   time32[ms]
+    large list, large text     list, text of 32 bit offsets       NOT NULL    fields that say so
+
+No value is looked at one by one: offsets, validity and data are taken over, or cast whole. Source: FORMAT.md 7.4-7.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.errors import LimitExceeded
+from lakekit.format.writing import map_types, refuse_null, refuse_null_key
+from lakekit.types import STRINGS, DataType, Field, part, timestamp_unit, to_arrow
+
+_FLAT = pa.int64()
+_MOST = 2**31 - 1
+_BYTES = DataType(root="VARBINARY", nullable=False)
+_VARIANT = DataType(root="ROW", fields=(Field("value", _BYTES), Field("metadata", _BYTES)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What one encoder wants.
+
+    `pairs`: maps come as lists of entries, which may have null keys, but for those whose keys are texts. `count_times`, `count_timestamps`: TIME, and
+    timestamps of up to 6 digits, come as the whole numbers that they are stored as.
+    """
+
+    format_name: str
+    pairs: bool = False
+    count_times: bool = False
+    count_timestamps: bool = False
+
+
+def arrow_field(field: Field, form: Form) -> pa.Field:
+    """The Arrow field that a column is arranged to."""
+    return pa.field(field.name, arrow_type(field.type, form), field.nullable)
+
+
+def arrow_type(t: DataType, form: Form) -> pa.DataType:
+    """The Arrow type of a Paimon type with the nullability of its parts and the names that files give them."""
+    match t.root:
+        case "TIME":
+            return pa.int32() if form.count_times else pa.time32("ms")
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) != "ns":
+            return pa.int64()
+        case "ARRAY":
+            return pa.list_(pa.field("element", arrow_type(part(t.element), form), part(t.element).nullable))
+        case "MAP" | "MULTISET":
+            key, value = map_types(t)
+            if form.pairs:
+                entry = [pa.field("key", arrow_type(key, form)), pa.field("value", arrow_type(value, form), value.nullable)]
+                return pa.list_(pa.field("entries", pa.struct(entry), nullable=False))
+            return pa.map_(pa.field("key", arrow_type(key, form), nullable=False), pa.field("value", arrow_type(value, form), value.nullable))
+        case "ROW":
+            return pa.struct([arrow_field(field, form) for field in t.fields])
+    return to_arrow(t)
+
+
+def arranged(column: pl.Series, field: Field, form: Form) -> pa.Array:
+    """A column's values as one Arrow array of `arrow_type`. Raises `ValueOutOfRange` for a null where the type has none, `LimitExceeded`."""
+    array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks != 1 else array.chunk(0)
+    if not field.nullable and array.null_count:
+        raise refuse_null(field.name, field.type)
+    return _arranged(array, field.type, field.name, form)
+
+
+def _arranged(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+    match t.root:
+        case "ARRAY":
+            return _list(array, t, name, form)
+        case "MAP" | "MULTISET":
+            return _map(array, t, name, form)
+        case "ROW":
+            return _struct(array, t, name, form)
+        case "VARIANT":
+            return _struct(array, _VARIANT, name, form)
+        case "TIME":
+            return pc.divide(array.cast(_FLAT), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
+    wanted = arrow_type(t, form)
+    return array if array.type.equals(wanted) else array.cast(wanted)
+
+
+def validity(array: pa.Array) -> pa.Buffer | None:
+    """The validity of an array as bits from the first on; None where nothing is null."""
+    return bits(array.is_valid()) if array.null_count else None
+
+
+def bits(flags: pa.BooleanArray) -> pa.Buffer:
+    """Booleans as bits from the first on."""
+    return (flags if not flags.offset else rebased(flags)).buffers()[1]
+
+
+def rebased(array: pa.Array) -> pa.Array:
+    """The same values in buffers of their own."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The 32 bit offsets of a list array from 0 on, and the values they mean; places of nulls are empty."""
+    if array.null_count:
+        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_FLAT)
+        offsets = pa.concat_arrays([pa.array([0], _FLAT), pc.cumulative_sum(lengths)])
+        values = array.flatten()
+    else:
+        raw = array.offsets.cast(_FLAT)
+        first, last = raw[0].as_py(), raw[-1].as_py()  # scalar: two ends
+        offsets = pc.subtract(raw, first)
+        values = array.values.slice(first, last - first)
+    if len(values) > _MOST:
+        raise LimitExceeded(f"{len(values)} values of lists in one block: give file.block-size a smaller number", field="file.block-size")
+    return offsets.cast(pa.int32()), values
+
+
+def _list(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+    offsets, values = _offsets(array)
+    element = part(t.element)
+    if not element.nullable and values.null_count:
+        raise refuse_null(name, t)
+    inner = _arranged(values, element, name, form)
+    return pa.Array.from_buffers(arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner])
+
+
+def _map(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+    offsets, entries = _offsets(array)
+    key, value = map_types(t)
+    keys, values = entries.field(0), entries.field(1)
+    if keys.null_count and not (form.pairs and key.nullable and key.root not in STRINGS):  # keys of an Avro map are texts, without any null
+        raise refuse_null_key(name, form.format_name)
+    if entries.null_count or (not value.nullable and values.null_count):
+        raise refuse_null(name, t)
+    wanted = arrow_type(t, form)
+    inner = [_arranged(keys, key, name, form), _arranged(values, value, name, form)]
+    of_entry = list(wanted.value_type) if form.pairs else [wanted.key_field, wanted.item_field]
+    pairs = pa.StructArray.from_arrays(inner, fields=of_entry)
+    return pa.Array.from_buffers(wanted, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """The same values without a validity: a part that is NOT NULL has places below nulls too, which Arrow would take for nulls."""
+    if not array.null_count:
+        return array
+    kind = array.type
+    if pa.types.is_struct(kind):
+        parts = [array.field(i) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, len(array), [None], children=parts)
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        inner = array.values if pa.types.is_list(kind) else pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])
+        return pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], children=[inner], offset=array.offset)
+    return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
+
+
+def _struct(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+    parts, there = [], array.is_valid() if array.null_count else None
+    for i, field in enumerate(t.fields):
+        inner = array.field(i)
+        if not field.nullable and inner.null_count and (there is None or pc.any(pc.and_(there, inner.is_null())).as_py()):  # scalar: one answer
+            raise refuse_null(f"{name}.{field.name}", field.type)
+        made = _arranged(inner, field.type, f"{name}.{field.name}", form)
+        parts.append(made if field.nullable else _whole(made))
+    wanted = arrow_type(t, form)
+    return pa.Array.from_buffers(wanted, len(array), [validity(array)], children=parts) if parts else array.cast(wanted)

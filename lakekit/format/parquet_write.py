@@ -1,0 +1,384 @@
+"""Writing Parquet: row groups by two encoders, put together under one footer that says what Paimon's own files say.
+
+    "PAR1" | row group | row group | … | footer | i32 LE length | "PAR1"
+
+Polars encodes a row group's columns side by side, and fastest. What it cannot say is encoded by Arrow: maps (an entry is no list element there), INT96 (how
+Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
+of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them.
+
+Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`files.statistics`).
+
+Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `RowDataParquetBuilder`; the Apache Parquet format.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.format import blocks, thrift
+from lakekit.format.arrange import Form, arranged, arrow_field
+from lakekit.format.dtypes import polars_schema
+from lakekit.format.parquet_pass import HELD_BYTES, MAGIC, Passing
+from lakekit.format.parquet_schema import elements, leaf_count
+from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
+from lakekit.format.told import REALS, Told, chunks_tell, has_nan
+from lakekit.format.writing import BLOCK_BYTES, any_type, refuse_null
+from lakekit.options.option import read_boolean, read_size
+from lakekit.types import DataType, timestamp_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.format.writing import Encoding
+    from lakekit.types import Field
+
+CREATED_BY = b"lakekit"
+CODECS = {
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "brotli": "brotli",
+    "zstd": "zstd",
+}
+"""`file.compression` -> what both encoders call it; LZ4 is LZ4_RAW, which every reader of LZ4 reads."""
+GROUP_BYTES = 64 << 20
+"""Bytes in memory that are encoded at once where no option says more: as encoded, a third of it as a rule."""
+GROUP_ROWS = 1 << 17
+"""Rows of a row group where no option says how big it is: what is small enough for the caches of processors is encoded faster."""
+FIRST_RATIO = 0.35
+"""What encoding leaves of the bytes in memory, before a row group of the file has told."""
+_FORM = Form(format_name="parquet")
+_INT96_FORM = Form(format_name="parquet", count_timestamps=True)
+"""Arrow writes every timestamp of a file as INT96 or none: the others come as the numbers they are stored as."""
+_ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
+_TIMES = frozenset({"TIME"})
+FLOAT, DOUBLE = 4, 5
+"""Physical types of real numbers."""
+
+
+def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> ParquetEncoder:
+    """A writer of one Parquet file. Raises `Unsupported`, `InvalidOption`."""
+    return ParquetEncoder(sink, fields, how)
+
+
+def check_types(fields: Sequence[Field]) -> None:
+    """Raises `Unsupported` for a column that Parquet files do not hold."""
+    elements(fields)
+
+
+class _Plan(NamedTuple):
+    """Who encodes which columns, by their numbers: Polars (as which schema), Arrow, and Arrow with INT96."""
+
+    polars: tuple[int, ...]
+    polars_schema: pa.Schema
+    arrow: tuple[int, ...]
+    int96: tuple[int, ...]
+
+
+class ParquetEncoder:
+    """One Parquet file under way; see `writing.Encoder`."""
+
+    def __init__(self, sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> None:
+        codec = CODECS.get(how.compression.lower())
+        if codec is None:
+            raise Unsupported(f"Parquet files cannot be compressed by {how.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+        self._sink, self._fields, self._codec = sink, tuple(fields), codec
+        self._level = how.compression_level if codec == "zstd" else None
+        asked = how.block_bytes or _size(how, "parquet.block.size")
+        self._group_bytes = max(1, min(asked or GROUP_BYTES, BLOCK_BYTES * 4))
+        self._group_rows = None if asked else GROUP_ROWS
+        self._page_bytes = _size(how, "parquet.page.size")
+        self._dictionary = _dictionary(how)
+        self._ends, self._plan = _laid_out(self._fields, self._dictionary)
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_bytes = 0
+        self._written = 0
+        self._raw_bytes = 0
+        self._groups: list[Struct] = []
+        self._rows = 0
+        self.told = {self._fields[i].name: Told() for i in self._plan.polars if chunks_tell(self._fields[i].type)}
+        self._put(MAGIC)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that went to the sink, and what the waiting rows will add if they compress as those before them."""
+        ratio = self._written / self._raw_bytes if self._raw_bytes else FIRST_RATIO
+        return self._written + int(self._waiting_bytes * ratio)
+
+    def write(self, frame: pl.DataFrame) -> None:
+        """Adds rows; whole row groups go to the sink at once."""
+        size = max(1, int(frame.estimated_size()))
+        while frame.height:
+            room = self._group_bytes - self._waiting_bytes
+            rows = frame.height if size <= room else max(1, frame.height * room // size)
+            taken = size * rows // frame.height
+            self._waiting.append(frame if rows == frame.height else frame.head(rows))
+            self._waiting_bytes += taken
+            frame, size = frame.slice(rows), max(1, size - taken)
+            if frame.height or self._waiting_bytes >= self._group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Ends a row group: every row given so far goes to the sink."""
+        if not self._waiting:
+            return
+        frame = self._waiting[0] if len(self._waiting) == 1 else pl.concat(self._waiting)
+        size, self._waiting, self._waiting_bytes = self._waiting_bytes, [], 0
+        self._raw_bytes += size
+        self._encode(frame, size)
+
+    def close(self) -> None:
+        """Writes the footer."""
+        self.flush()
+        first, rest = self._ends
+        data = first + thrift.encode_members({3: (I64, self._rows), 4: (LIST, (STRUCT, self._groups))}, 2) + rest
+        self._put(data + len(data).to_bytes(4, "little") + MAGIC)
+
+    def _put(self, data: bytes | memoryview) -> None:
+        self._sink.write(data)
+        self._written += len(data)
+
+    # ---- row groups
+
+    def _encode(self, frame: pl.DataFrame, size_bytes: int) -> None:
+        """Rows as one row group; as several where one encoder makes them all."""
+        alone = not self._plan.arrow and not self._plan.int96
+        if alone and size_bytes > HELD_BYTES:
+            laid = [(self._plan.polars, self._passed(frame))]
+        else:
+            laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame, alone=alone)]
+        first = 0
+        for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
+            height = parts[0][3][1]
+            self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(laid, parts, strict=True)])
+            first += height
+        self._rows += frame.height
+
+    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], Struct]]) -> None:
+        """A row group of the footer, from what was made of its columns."""
+        chunks: dict[int, list[Struct]] = {}
+        for columns, group in parts:
+            mine = iter(group[1][1][1])
+            for i in columns:
+                chunks[i] = [next(mine) for _ in range(_leaves(self._fields[i].type))]
+                self._tell(self._fields[i], chunks[i], rows.get_column(self._fields[i].name))
+        every = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
+        facts = [chunk[3][1] for chunk in every]
+        self._groups.append(
+            {
+                1: (LIST, (STRUCT, every)),
+                2: (I64, sum(group[2][1] for _, group in parts)),
+                3: (I64, rows.height),
+                5: (I64, min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1])),
+                6: (I64, sum(fact[7][1] for fact in facts)),
+                7: (I16, len(self._groups) % 32768),
+            }
+        )
+
+    def _tell(self, field: Field, chunks: Sequence[Struct], column: pl.Series) -> None:
+        """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
+        told, unordered = self.told.get(field.name), any_type(field.type, REALS) and (field.type.root not in REALS or has_nan(column))
+        if unordered:
+            _forget_reals(chunks)
+        if told is None:
+            return
+        if unordered:
+            told.forget(column.null_count())
+        elif not told.take(chunks[0][3][1], field.type):
+            told.add(column, field.type)
+
+    def _encoded(self, frame: pl.DataFrame, *, alone: bool) -> list[tuple[tuple[int, ...], memoryview]]:
+        """Small files of some columns each, all of the same rows."""
+        found = []
+        if self._plan.polars:
+            made = BytesIO()
+            self._by_polars(frame, made, self._group_rows if alone else None)
+            found.append((self._plan.polars, made.getbuffer()))
+        for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
+            if columns:
+                found.append((columns, self._by_arrow(frame, columns, int96=int96)))
+        return found
+
+    def _passed(self, frame: pl.DataFrame) -> list[Struct]:
+        """Row groups that go to the sink while they are encoded, and their descriptions."""
+        passing, start = Passing(self._sink), self._written
+        try:
+            self._by_polars(frame, passing, self._group_rows)  # type: ignore[arg-type] # it writes, and nothing more is asked of it
+        except BaseException:
+            if passing.failed is not None:
+                raise passing.failed from None
+            raise
+        footer = passing.footer()
+        self._written += passing.passed_bytes
+        if footer is not None:
+            return self._moved(footer, start - len(MAGIC))
+        [(_, made)] = self._encoded(frame, alone=True)  # so many columns, or so long names: what passed is a gap that no footer tells of
+        return self._laid(made)
+
+    def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
+        fields = [self._fields[i] for i in self._plan.polars]
+        changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None}
+        some = frame.select([field.name for field in fields]).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
+        _refuse_nulls(some, fields)
+        some.write_parquet(
+            sink,
+            compression=self._codec,  # type: ignore[arg-type] # checked against CODECS
+            compression_level=self._level,
+            row_group_size=max(1, min(some.height, group_rows or some.height)),
+            data_page_size=self._page_bytes,
+            arrow_schema=self._plan.polars_schema,
+        )
+
+    def _by_arrow(self, frame: pl.DataFrame, columns: Sequence[int], *, int96: bool) -> memoryview:
+        fields = [self._fields[i] for i in columns]
+        form = _INT96_FORM if int96 else _FORM
+        arrays = [arranged(frame.get_column(field.name), field, form) for field in fields]
+        table = pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(field, form) for field in fields]))
+        made = pa.BufferOutputStream()
+        options: dict[str, Any] = {} if self._page_bytes is None else {"data_page_size": self._page_bytes}
+        with pq.ParquetWriter(
+            made,
+            table.schema,
+            compression="none" if self._codec == "uncompressed" else self._codec,
+            compression_level=self._level,
+            use_dictionary=self._dictionary,
+            use_deprecated_int96_timestamps=int96,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            **options,
+        ) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        return memoryview(made.getvalue())
+
+    def _laid(self, made: memoryview) -> list[Struct]:
+        """Puts a small file's row groups into the sink, and gives their descriptions."""
+        length = int.from_bytes(made[-8:-4], "little")
+        shift = self._written - len(MAGIC)
+        self._put(made[len(MAGIC) : -8 - length])
+        return self._moved(bytes(made[-8 - length : -8]), shift)
+
+    def _moved(self, footer: bytes, shift: int) -> list[Struct]:
+        """The row groups of a small file's footer with their new places."""
+        groups: list[Struct] = thrift.decode(footer)[0][4][1][1]
+        for group in groups:
+            for chunk in group[1][1][1]:
+                _move(chunk, (2, 4, 6), shift)
+                _move(chunk[3][1], (9, 10, 11, 14), shift)
+        return groups
+
+
+def _move(members: Struct, offsets: Sequence[int], shift: int) -> None:
+    for number in offsets:
+        if number in members and members[number][1]:
+            members[number] = (I64, members[number][1] + shift)
+
+
+def _forget_reals(chunks: Sequence[Struct]) -> None:
+    """Takes bounds of real numbers away: both encoders leave NaN out of them."""
+    for chunk in chunks:
+        facts = chunk[3][1]
+        if facts[1][1] not in (FLOAT, DOUBLE):
+            continue
+        chunk.pop(6, None)  # where the bounds of pages are
+        chunk.pop(7, None)
+        if 12 in facts:
+            facts[12] = (STRUCT, {number: found for number, found in facts[12][1].items() if number in (3, 4)})  # null and distinct counts
+
+
+# ---- who encodes what ---------------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _Plan]:
+    """The footer's beginning (version, schema) and its end (who wrote it, orders), which are the same for many files; and who encodes them."""
+    polars, arrow, int96 = [], [], []
+    for i, field in enumerate(fields):
+        if _has_int96(field.type):
+            int96.append(i)
+        elif not dictionary or any_type(field.type, _ARROWS) or _has_required_part(field.type):
+            arrow.append(i)
+        else:
+            polars.append(i)
+    schema = _polars_schema([fields[i] for i in polars])
+    every = elements(fields)
+    first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, every))}, 0)
+    rest = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(every)))}, 4) + b"\0"
+    return (first, rest), _Plan(tuple(polars), schema, tuple(arrow), tuple(int96))
+
+
+def _is_int96(t: DataType) -> bool:
+    return t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and timestamp_unit(t.precision) == "ns"
+
+
+def _inner(t: DataType) -> list[DataType]:
+    return [u for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None]
+
+
+def _has_int96(t: DataType) -> bool:
+    return _is_int96(t) or any(_has_int96(u) for u in _inner(t))
+
+
+def _has_required_part(t: DataType) -> bool:
+    """Whether a part of a nested type is NOT NULL: below a null, Polars would count its place as a null."""
+    return any(not u.nullable or _has_required_part(u) for u in _inner(t))
+
+
+def _leaves(t: DataType) -> int:
+    if t.root == "MULTISET":
+        return 1 + sum(map(_leaves, _inner(t)))
+    return 2 if t.root == "VARIANT" else sum(map(_leaves, _inner(t))) or 1
+
+
+def _plain(field: Field) -> pl.Expr | None:
+    """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
+    return blocks.rebuilt(pl.col(field.name), field.type, _millis) if any_type(field.type, _TIMES) else None
+
+
+def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
+    """What Polars is to write: its own types, and which columns are NOT NULL."""
+    changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None}
+    empty = pl.DataFrame(schema=polars_schema(fields)).with_columns(**changed).to_arrow()
+    return pa.schema([found.with_nullable(field.nullable) for found, field in zip(empty.schema, fields, strict=True)])
+
+
+def _millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
+    return (column.to_physical() // 1_000_000).cast(pl.Int32) if t.root == "TIME" else None
+
+
+def _refuse_nulls(frame: pl.DataFrame, fields: Sequence[Field]) -> None:
+    for field in fields:
+        if not field.nullable and frame.get_column(field.name).null_count():
+            raise refuse_null(field.name, field.type)
+
+
+# ---- options ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _size(how: Encoding, key: str) -> int | None:
+    text = how.given.get(key)
+    if text is None:
+        return None
+    try:
+        return read_size(text)
+    except ValueError:
+        raise InvalidOption(f"option {key!r} is {text!r}; allowed: a number of bytes", key=key, value=text) from None
+
+
+def _dictionary(how: Encoding) -> bool:
+    for key in ("parquet.enable.dictionary", "parquet.enable-dictionary"):
+        if key in how.given:
+            try:
+                return read_boolean(how.given[key])
+            except ValueError:
+                raise InvalidOption(f"option {key!r} is {how.given[key]!r}; allowed: true, false", key=key, value=how.given[key]) from None
+    return True

@@ -1,0 +1,161 @@
+"""Thrift's compact protocol, as much as Parquet footers need, both ways, as plain values.
+
+    struct   {member number: (kind, value), …}      members ascending; a 0 byte ends it
+    kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes · 9 list (element kind, [values]) · 12 struct
+
+Booleans are members of kind 1 with the value True or False. Source: the Thrift compact protocol; `parquet_footer` draws it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from lakekit.errors import Corrupt
+from lakekit.types import MAX_DEPTH
+
+Struct: TypeAlias = dict[int, tuple[int, Any]]
+BOOL, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 3, 4, 5, 6, 7, 8, 9, 12
+_VARINTS = frozenset({I16, I32, I64})
+
+
+def decode(data: bytes, at: int = 0, depth: int = 0) -> tuple[Struct, int]:
+    """The struct that begins at an offset, and the offset after it. Raises `Corrupt`."""
+    if depth > MAX_DEPTH:
+        raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
+    found: Struct = {}
+    number = 0
+    try:
+        while True:
+            head = data[at]
+            at += 1
+            if head == 0:
+                return found, at
+            if head >> 4:
+                number += head >> 4
+            else:
+                raw, at = varint(data, at)
+                number = (raw >> 1) ^ -(raw & 1)
+            kind = head & 15
+            if kind in (1, 2):
+                found[number] = (BOOL, kind == 1)
+                continue
+            value, at = _value(data, at, kind, depth)
+            found[number] = (kind, value)
+    except IndexError:
+        raise Corrupt("a Thrift struct ends too early", field="footer") from None
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number in groups of seven bits, and the offset after it; most are one byte. Raises `Corrupt`, and `IndexError` where the data ends."""
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        return byte, at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in _VARINTS:
+        raw, at = varint(data, at)
+        return (raw >> 1) ^ -(raw & 1), at
+    if kind == BINARY:
+        length, at = varint(data, at)
+        return data[at : at + length], at + length
+    if kind == STRUCT:
+        return decode(data, at, depth + 1)
+    if kind == LIST:
+        head = data[at]
+        at += 1
+        count = head >> 4
+        if count == 15:
+            count, at = varint(data, at)
+        if count > len(data):
+            raise Corrupt(f"a list of {count} elements in {len(data)} bytes of Thrift", field="footer")
+        items = []
+        for _ in range(count):
+            if head & 15 in (1, 2):
+                items.append(data[at] == 1)
+                at += 1
+            else:
+                item, at = _value(data, at, head & 15, depth + 1)
+                items.append(item)
+        return (head & 15, items), at
+    if kind == BYTE:
+        return data[at], at + 1
+    if kind == DOUBLE:
+        return data[at : at + 8], at + 8
+    raise Corrupt(f"a Thrift value of unknown kind {kind}", field="footer")
+
+
+def encode(struct: Struct) -> bytes:
+    """The bytes of a struct."""
+    return encode_members(struct, 0) + b"\0"
+
+
+def encode_members(struct: Struct, last: int) -> bytes:
+    """The bytes of some members of a struct that come behind number `last`, without its end."""
+    out = bytearray()
+    _put_members(out, struct, last)
+    return bytes(out)
+
+
+def put_struct(out: bytearray, struct: Struct) -> None:
+    """Appends a struct's bytes."""
+    _put_members(out, struct, 0)
+    out.append(0)
+
+
+def _put_members(out: bytearray, struct: Struct, last: int) -> None:
+    for number, (kind, value) in struct.items():
+        code = (1 if value else 2) if kind == BOOL else kind
+        step = number - last
+        if 0 < step < 16:
+            out.append(step << 4 | code)
+        else:
+            out.append(code)
+            _putvarint(out, number << 1)
+        last = number
+        if kind != BOOL:
+            _put(out, kind, value)
+
+
+def _putvarint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _put(out: bytearray, kind: int, value: Any) -> None:
+    if kind in _VARINTS:
+        _putvarint(out, value << 1 if value >= 0 else (-value << 1) - 1)
+    elif kind == BINARY:
+        _putvarint(out, len(value))
+        out += value
+    elif kind == STRUCT:
+        put_struct(out, value)
+    elif kind == LIST:
+        inner, items = value
+        if len(items) < 15:
+            out.append(len(items) << 4 | inner)
+        else:
+            out.append(0xF0 | inner)
+            _putvarint(out, len(items))
+        for item in items:
+            if inner in (1, 2):
+                out.append(1 if item else 2)
+            else:
+                _put(out, inner, item)
+    elif kind == BYTE:
+        out.append(value)
+    else:
+        out += value

@@ -1,0 +1,231 @@
+"""Compressed text files, as Hadoop's codecs make them; the end of a file's name says which.
+
+    .gz .bz2        the formats of gzip and bzip2, several members after another too
+    .deflate        zlib
+    .zst            Zstandard frames
+    .snappy .lz4    blocks: [length of the text: 4 bytes][length of a chunk: 4 bytes][chunk] …, both big-endian; chunks until the text is whole
+
+Source: `HadoopCompressionType`, Hadoop's `BlockCompressorStream`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import zlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from lakekit.errors import Corrupt, InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from lakekit.storage.protocol import Storage
+
+EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
+"""`format-table.file.compression` -> what follows the format in a file's name."""
+PIECE_BYTES = 8 << 20
+_BLOCK_BYTES = 256 << 10
+_MOST_BLOCK_BYTES = 64 << 20
+_BLOCKED = {"snappy": "snappy", "lz4": "lz4_raw"}
+_GZIP = 31
+"""What tells zlib to read and write gzip's header."""
+
+
+def known(compression: str) -> str:
+    """The name of a compression as Hadoop spells it. Raises `InvalidOption` naming those there are."""
+    found = compression.strip().lower()
+    if found not in EXTENSIONS:
+        raise InvalidOption(
+            f"text files are not compressed by {compression[:100]!r}; allowed: {', '.join(EXTENSIONS)}", key="format-table.file.compression", value=compression
+        )
+    return found
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------------------------------
+
+
+class Sink(Protocol):
+    """Where text goes."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None:
+        """Writes what is left; the file below stays open."""
+
+
+def compressed(file: BinaryIO, compression: str) -> Sink:
+    """A sink that compresses into a file."""
+    match known(compression):
+        case "none":
+            return _Stream(file, _Same())
+        case "gzip":
+            return _Stream(file, zlib.compressobj(wbits=_GZIP))
+        case "deflate":
+            return _Stream(file, zlib.compressobj())
+        case "bzip2":
+            return _Stream(file, bz2.BZ2Compressor())
+        case "zstd":
+            return _Zstandard(file)
+        case blocked:
+            return _Blocks(file, pa.Codec(_BLOCKED[blocked]))
+
+
+class _Same:
+    def compress(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+class _Stream:
+    def __init__(self, file: BinaryIO, compressor: Any) -> None:
+        self.file, self.compressor = file, compressor
+
+    def write(self, data: bytes) -> None:
+        self.file.write(self.compressor.compress(data))
+
+    def close(self) -> None:
+        self.file.write(self.compressor.flush())
+
+
+class _Zstandard:
+    def __init__(self, file: BinaryIO) -> None:
+        self.stream = pa.CompressedOutputStream(pa.PythonFile(_Kept(file), mode="w"), "zstd")
+
+    def write(self, data: bytes) -> None:
+        self.stream.write(data)
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+class _Kept(io.RawIOBase):
+    """A file that stays open when Arrow closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self.file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self.file.write(data)
+
+
+class _Blocks:
+    def __init__(self, file: BinaryIO, codec: pa.Codec) -> None:
+        self.file, self.codec, self.waiting = file, codec, bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.waiting += data
+        while len(self.waiting) >= _BLOCK_BYTES:
+            self._block(bytes(self.waiting[:_BLOCK_BYTES]))
+            del self.waiting[:_BLOCK_BYTES]
+
+    def close(self) -> None:
+        if self.waiting:
+            self._block(bytes(self.waiting))
+
+    def _block(self, data: bytes) -> None:
+        chunk = self.codec.compress(data, asbytes=True)
+        self.file.write(len(data).to_bytes(4, "big") + len(chunk).to_bytes(4, "big") + chunk)
+
+
+# ---- in --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
+    """The text of a file in pieces of some megabytes. Raises `Corrupt` with the path for bytes that no codec of its name made."""
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
+    raw = _raw(storage, path, size_bytes)
+    try:
+        match ending:
+            case "gz":
+                yield from _members(raw, lambda: zlib.decompressobj(wbits=_GZIP))
+            case "deflate":
+                yield from _members(raw, zlib.decompressobj)
+            case "bz2":
+                yield from _members(raw, bz2.BZ2Decompressor)
+            case "zst":
+                yield from _zstandard(storage.read(path))
+            case "snappy" | "lz4":
+                yield from _unblocked(storage.read(path), pa.Codec(_BLOCKED[ending]))
+            case _:
+                yield from raw
+    except (zlib.error, EOFError, OSError, ValueError, pa.ArrowException) as wrong:
+        if isinstance(wrong, Corrupt):
+            raise wrong.at(path) from None
+        if hasattr(wrong, "path"):
+            raise  # the storage's own
+        raise Corrupt(f"{path}: its {ending} data cannot be decompressed: {str(wrong)[:200]}", path=path, field="compression") from wrong
+
+
+def _raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
+    for start in range(0, size_bytes, PIECE_BYTES):
+        yield storage.read(path, start, min(PIECE_BYTES, size_bytes - start))
+
+
+def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
+    """One compressed stream after another; each piece that comes out is bounded, whatever it was compressed from."""
+    stream, fed = begin(), False
+    for data in raw:
+        rest = data
+        while rest or _waits(stream):
+            if stream.eof:
+                stream, fed = begin(), False
+            out = stream.decompress(rest, PIECE_BYTES)
+            fed = fed or bool(rest)
+            rest = stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")
+            if out:
+                yield out
+    if fed and not stream.eof:
+        msg = "the file ends before its compressed data does"
+        raise EOFError(msg)
+
+
+def _waits(stream: Any) -> bool:
+    """Whether bzip2 holds text that did not fit into the last piece (zlib gives back what it did not take)."""
+    return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
+
+
+def _zstandard(data: bytes) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        while found := stream.read(PIECE_BYTES):
+            yield found
+
+
+def _unblocked(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        left, at = _length(data, at), at + 4
+        while left:
+            size, at = _length(data, at), at + 4
+            chunk = data[at : at + size]
+            if not size or len(chunk) < size:
+                raise Corrupt("a block ends before its length does", field="compression")
+            if codec.name == "snappy":
+                whole, shift = 0, 0  # a chunk of snappy begins with its own length, seven bits a byte
+                for byte in chunk[:5]:
+                    whole |= (byte & 127) << shift
+                    shift += 7
+                    if byte < 128:
+                        break
+            else:
+                whole = left
+            if whole > left or not whole:
+                raise Corrupt("a chunk is longer than its block", field="compression")
+            yield codec.decompress(chunk, whole, asbytes=True)
+            at, left = at + size, left - whole
+
+
+def _length(data: bytes, at: int) -> int:
+    found = int.from_bytes(data[at : at + 4], "big")
+    if at + 4 > len(data) or found > _MOST_BLOCK_BYTES:
+        raise Corrupt(f"a block of {found} bytes", field="compression")
+    return found

@@ -1,0 +1,143 @@
+"""What text formats have in common: their options, and what a format is asked for.
+
+A format is a module with
+
+    check_types(fields)                              raises `Unsupported` for columns its files do not hold
+    parsed(lines, fields, names, how) -> pl.DataFrame   rows of some lines: the columns `names` of `fields`
+    printed(frame, fields, how) -> pl.Series            the lines of some rows
+
+Source: ENGINE.md 9.6 and 12; `CsvOptions`, `JsonOptions`, `TextOptions` of engine 1.4.2, which 2.x shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lakekit.errors import InvalidOption
+from lakekit.options.option import read_boolean, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MODES = ("permissive", "dropmalformed", "failfast")
+_NULL_KEYS = ("fail", "drop", "literal")
+_ENDS = ("\n", "\r\n", "\r")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """How a table's text files are written.
+
+    `delimiter`, `quote`, `escape`, `null_literal`, `header` and `mode` are CSV's, `ignores_errors` is JSON's, `line_end` everybody's. `zone` is that of the
+    Java processes that print instants.
+    """
+
+    line_end: str = "\n"
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = "\\"
+    null_literal: str = ""
+    header: bool = False
+    mode: str = "permissive"
+    ignores_errors: bool = False
+    zone: str = "UTC"
+    timestamp_unit: str | None = None
+
+    @property
+    def ends_anyhow(self) -> bool:
+        """Whether any of the usual line ends ends a line: so it is where the option names one of them."""
+        return self.line_end in _ENDS
+
+
+def lines_of(given: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> Lines:
+    """The options of a table's text files. Raises `InvalidOption` for what Java's reader cannot tell apart."""
+    return _lines_of(tuple(sorted((key, value) for key, value in given.items() if key in KEYS)), format_name, zone, timestamp_unit)
+
+
+@lru_cache(maxsize=64)
+def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> Lines:
+    options = dict(given)
+    if format_name == "json":
+        _one_of(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
+        ignores = _flag(options, ("json.ignore-parse-errors",))
+        return Lines(line_end=_text(options, ("json.line-delimiter",), "\n"), ignores_errors=ignores, zone=zone, timestamp_unit=timestamp_unit)
+    if format_name == "text":
+        return Lines(line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit)
+    found = Lines(
+        line_end=_text(options, ("csv.line-delimiter", "lineSep"), "\n"),
+        delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
+        quote=_character(options, ("csv.quote-character", "quote"), '"'),
+        escape=_character(options, ("csv.escape-character", "escape"), "\\"),
+        null_literal=_found(options, ("csv.null-literal", "nullvalue"), "")[1],
+        header=_flag(options, ("csv.include-header", "header")),
+        mode=_one_of(options, ("csv.mode", "mode"), "permissive", _MODES),
+        zone=zone,
+        timestamp_unit=timestamp_unit,
+    )
+    signs = [found.delimiter, *(sign for sign in (found.quote, found.escape) if sign != "\0")]
+    if found.delimiter == "\0" or len(set(signs)) < len(signs) or any(sign in found.line_end for sign in signs):
+        msg = f"field delimiter {found.delimiter!r}, quote {found.quote!r}, escape {found.escape!r} and line end {found.line_end!r} must be told apart"
+        raise InvalidOption(f"{msg}: give each another character", key="csv.field-delimiter", value=found.delimiter)
+    return found
+
+
+KEYS = frozenset(
+    [
+        "json.map-null-key-mode",
+        "json.ignore-parse-errors",
+        "json.line-delimiter",
+        "text.line-delimiter",
+        "lineSep",
+        "csv.line-delimiter",
+        "csv.field-delimiter",
+        "field-delimiter",
+        "seq",
+        "csv.quote-character",
+        "quote",
+        "csv.escape-character",
+        "escape",
+        "csv.null-literal",
+        "nullvalue",
+        "csv.include-header",
+        "header",
+        "csv.mode",
+        "mode",
+    ]
+)
+"""The options of text formats by all their names."""
+
+
+def _found(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> tuple[str, str]:
+    return next(((key, options[key]) for key in keys if key in options), (keys[0], default))
+
+
+def _text(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
+    key, text = _found(options, keys, default)
+    if not text:
+        raise InvalidOption(f"option {key!r} is empty: a line needs an end", key=key, value=text)
+    return text
+
+
+def _character(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
+    """One character: Java writes all of a longer text, and reads its first character alone."""
+    key, text = _found(options, keys, default)
+    if len(text) != 1 or ord(text) > 0xFFFF:
+        raise InvalidOption(f"option {key!r} is {text[:100]!r}; it is one character", key=key, value=text)
+    return text
+
+
+def _flag(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
+    key, text = _found(options, keys, "false")
+    try:
+        return read_boolean(text)
+    except ValueError:
+        raise InvalidOption(f"option {key!r} is {text[:100]!r}; allowed: true, false", key=key, value=text) from None
+
+
+def _one_of(options: Mapping[str, str], keys: tuple[str, ...], default: str, allowed: tuple[str, ...]) -> str:
+    key, text = _found(options, keys, default)
+    if spelled(text) not in allowed:
+        raise InvalidOption(f"option {key!r} is {text[:100]!r}; allowed: {', '.join(allowed)}", key=key, value=text)
+    return spelled(text)

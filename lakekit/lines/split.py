@@ -1,0 +1,58 @@
+"""A file's text as columns of lines, block by block.
+
+A line ends at a line feed, a carriage return, or both after another, where the option names one of these; else at exactly what it says. The last line
+needs no end. A byte order mark at the beginning is passed over, bytes that are no UTF-8 become U+FFFD.
+
+Source: `StandardLineReader`, `CustomLineReader`.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MARK = b"\xef\xbb\xbf"
+MOST_LINE_BYTES = 256 << 20
+
+
+def blocks(pieces: Iterable[bytes], line_end: str, *, anyhow: bool, path: str) -> Iterator[pl.Series]:
+    """The lines of a text that comes in pieces. Raises `LimitExceeded` for a line beyond 256 MB."""
+    end = b"\n" if anyhow else line_end.encode()
+    rest, at_start = b"", anyhow
+    for piece in pieces:
+        data = rest + piece
+        if at_start and len(data) >= len(_MARK):
+            data, at_start = data.removeprefix(_MARK), False
+        held = b""
+        if anyhow and b"\r" in data:
+            if data.endswith(b"\r"):  # the line feed that belongs to it may come next
+                data, held = data[:-1], b"\r"
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = data.rfind(end)
+        if cut >= 0:
+            yield _column(data[:cut], end)
+            data = data[cut + len(end) :]
+        rest = data + held
+        if len(rest) > MOST_LINE_BYTES:
+            raise LimitExceeded(f"{path}: a line is longer than {MOST_LINE_BYTES} bytes", path=path, field="line")
+    if rest:
+        yield _column(rest.removesuffix(b"\r") if anyhow else rest, end)
+
+
+def _column(data: bytes, end: bytes) -> pl.Series:
+    """The lines of a text whose last one has no end."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        data = text.encode()
+    if end == b"\n":
+        return pl.read_lines(io.BytesIO(data + b"\n")).to_series().alias("line")
+    return pl.Series("line", [text]).str.split(end.decode()).explode().alias("line")

@@ -1,0 +1,379 @@
+"""A table followed as it grows: `t.follow()` (ENGINE 6.9).
+
+    snapshot    1 APPEND   2 APPEND   3 COMPACT   4 APPEND   5 (not there yet)
+    changes     ─ state ─────────→    –           its rows   wait, ask again
+
+First the state where the stream begins (`read.starting`), then snapshot after snapshot what each brought: the changelog where the table keeps one, else the
+rows that were added. Nothing is read before a change's frame runs; a consumer's place moves when a change is acknowledged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.draw import html, text
+from lakekit.draw.timeline import moment
+from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta import consumers, manifests, snapshots
+from lakekit.model.entries import ADD, DELETE
+from lakekit.model.layout import is_plain
+from lakekit.options.features import check_readable
+from lakekit.read import frames, lazy, plan, scan, starting, travel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.condition import Condition
+    from lakekit.read.starting import Start
+    from lakekit.read.travel import Position
+    from lakekit.types import Field
+
+KIND_COLUMN = "_row_kind"
+STATE = "FULL"
+"""The kind of a change that is a whole state."""
+_MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_POSTPONE = -2
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """How far a consumer has come; without one it is only remembered here."""
+
+    handle: Handle
+    consumer: str | None
+    next_id: int = 0
+
+    def reach(self, next_id: int) -> None:
+        """The snapshot that comes next; a place never goes back."""
+        if next_id <= self.next_id:
+            return
+        self.next_id = next_id
+        if self.consumer is not None:
+            consumers.record(self.handle, self.consumer, next_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one snapshot brought. `kind` is the kind of its commit, FULL for the state that a stream begins with; `watermark` and `time_ms` are the snapshot's.
+
+    `frame`: its rows as a LazyFrame, `_row_kind` first. Read it before the snapshot expires; a consumer keeps it from that until `ack()`.
+    """
+
+    table: str
+    snapshot_id: int
+    kind: str
+    watermark: int | None
+    time_ms: int
+    frame: pl.LazyFrame = field(repr=False, compare=False)
+    _place: Place = field(repr=False, compare=False)
+
+    def ack(self) -> None:
+        """Says that this change and all before it are done with: a consumer goes on behind it. Without a consumer nothing is recorded.
+
+        Raises `StorageFailed`.
+        """
+        self._place.reach(self.snapshot_id + 1)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.table} · change · snapshot {self.snapshot_id} {self.kind}"
+
+    @property
+    def _facts(self) -> list[tuple[str, object]]:
+        found: list[tuple[str, object]] = [("time", moment(self.time_ms))]
+        return found if self.watermark is None else [*found, ("watermark", self.watermark)]
+
+    def __str__(self) -> str:
+        return text.card(self._title, self._facts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html.card(self._title, self._facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """A source of rows with their kinds, of a table whose columns are fixed."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    snapshot: Snapshot
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Kind first, then the columns."""
+        unit = self.handle.options.lakekit_timestamp_unit
+        return {**frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
+
+    def version(self) -> str:
+        """A snapshot never changes."""
+        return str(self.snapshot.id)
+
+    def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> pl.LazyFrame:
+        """The rows of files as they lie, with `_VALUE_KIND`; nothing is hidden."""
+        shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
+        found = plan.plan_change(self.handle, self.snapshot, entries, condition, created_since_ms=created_since_ms, **shown)
+        return frames.unmerged(found, self.fields)
+
+    @property
+    def _hides_postponed(self) -> bool:
+        """A stream without a changelog is handed postponed rows (engine 1.4.2); their changelog comes when they find their buckets."""
+        return self.handle.options.changelog_producer != "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(Followed):
+    """The rows of a snapshot, as a stream begins, all of them +I: only what no later changelog will tell."""
+
+    position: Position
+
+    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
+        """Kind and columns of the rows that may satisfy the condition."""
+        found = plan.plan_read(self.handle, self.position, condition, levels=_told_levels(self.handle), hides_level_zero=False)
+        rows = frames.merged([found], self.fields).with_columns(pl.lit(0, pl.Int8).alias(frames.KIND))
+        if self.handle.options.bucket == _POSTPONE and not self._hides_postponed:
+            entries = plan.live(self.handle, self.snapshot)
+            postponed = entries.filter(entries.numbers("bucket") == _POSTPONE)
+            rows = pl.concat([rows, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)])
+        return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brought(Followed):
+    """What a snapshot brought: its changelog, the rows it added, or what an overwrite took away and put there."""
+
+    changelog: bool
+    overwrites: bool = False
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The files that hold it."""
+        listed = manifests.manifest_files(self.handle, self.snapshot, "changelog" if self.changelog else "delta")
+        return manifests.read_entries(self.handle, listed)
+
+    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+        """Kind and columns of the rows that may satisfy the condition."""
+        kinds = self.entries.numbers("kind")
+        if self.overwrites and self.handle.schema.primary_keys:
+            before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
+            rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
+        else:
+            rows = self._lying(self.entries.filter(kinds == ADD), condition)
+        return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+
+    def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: Condition) -> pl.LazyFrame:
+        """The rows of some of the files, merged, with `_VALUE_KIND`."""
+        found = plan.plan_entries(self.handle, snapshot, plan.Funnel(self.entries.filter(chosen)), plan.rule_of(self.handle), condition)
+        return frames.merged([found], self.fields, system=frames.KINDS)
+
+
+def _reversed(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """What stood is taken away, and what took away stands again."""
+    kind = pl.col(frames.KIND)
+    return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(frames.KIND))
+
+
+def _told_levels(handle: Handle) -> range | None:
+    """The levels that the first state shows: rows of lower ones come later, as the changelog of the compaction that lifts them."""
+    top = handle.options.level_count
+    if not handle.schema.primary_keys:
+        return None
+    match handle.options.changelog_producer:
+        case "lookup":
+            return range(1, max(top, 2))
+        case "full-compaction":
+            return range(top - 1, top)
+    return None
+
+
+# ---- the stream ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def follow(
+    handle: Handle,
+    start: str | int | datetime | None,
+    *,
+    consumer: str | None = None,
+    until: str | int | datetime | None = None,
+    poll: float | timedelta | None = None,
+) -> Iterator[Change]:
+    """The changes of a table, one a snapshot, as they come; see `Table.follow`. What cannot be followed is refused here, before anything is read."""
+    check_readable(handle.all_options, f"table {handle.name}")
+    _check_engine(handle)
+    if handle.schema.has(KIND_COLUMN):
+        msg = f"{handle.name} has a column {KIND_COLUMN!r} of its own, which a stream needs for the kinds of its rows: rename it"
+        raise InvalidOption(msg, key="kind_column", value=KIND_COLUMN)
+    consumer = consumer if consumer is not None else handle.options.consumer_id
+    if consumer is not None and not is_plain(f"consumer-{consumer}"):
+        raise InvalidOption(f"{consumer!r} cannot name a consumer: it is part of a file name", key="consumer-id", value=consumer)
+    if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
+        raise InvalidOption(f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until))
+    handle = starting.with_start(handle, start)
+    stream = Stream(
+        handle=handle,
+        fields=handle.schema.fields,
+        place=Place(handle=handle, consumer=consumer),
+        until=travel.time_ms(handle, until) if isinstance(until, datetime) else None,
+        last_id=until if isinstance(until, int) else None,
+        stops_at_end=until == "latest",
+        poll_ms=_poll_ms(handle, poll),
+        newest_at_call=snapshots.latest_id(handle),
+    )
+    return stream.changes()
+
+
+def _check_engine(handle: Handle) -> None:
+    """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
+    engine = handle.options.merge_engine
+    if handle.schema.primary_keys and engine in _MERGED and handle.options.changelog_producer == "none":
+        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and its rows are parts of rows until they are merged. \
+Set changelog-producer to 'lookup' or 'full-compaction', or to 'input' to be told the rows as they came; t.scan() and t.changes(mode='diff') read states"
+        raise InvalidOption(msg, key="changelog-producer", value="none")
+
+
+def _poll_ms(handle: Handle, poll: float | timedelta | None) -> float:
+    if poll is None:
+        return handle.options.continuous_discovery_interval_ms
+    seconds: object = poll.total_seconds() if isinstance(poll, timedelta) else poll
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+        raise InvalidOption(f"poll is a time in seconds, 0 or more, or a timedelta, not {poll!r}", key="poll", value=str(poll))
+    return seconds * 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Stream:
+    """Where a stream stands and when it ends: after `last_id`, before the first snapshot younger than `until`, or, `stops_at_end`, where it would wait."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    place: Place
+    until: int | None
+    last_id: int | None
+    stops_at_end: bool
+    poll_ms: float
+    newest_at_call: int | None
+
+    def changes(self) -> Iterator[Change]:
+        """One change after another; waits for the next."""
+        start = self._start()
+        while start is None:
+            if self._ends():
+                return
+            self.handle.world.wait(self.poll_ms)
+            start = self._start()
+        number = start.next_id
+        if start.state is not None and start.state.snapshot is not None:
+            if self._is_behind_the_end(start.state.snapshot):
+                msg = f"the stream of {self.handle.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
+                raise InvalidOption(msg, key="until", value=str(self.last_id if self.last_id is not None else self.until))
+            yield self._state(start.state, start.state.snapshot)
+            if self._passes_watermark(start.state.snapshot):
+                return
+        while self.last_id is None or number <= self.last_id:
+            snapshot = self._next(number)
+            if snapshot is None:
+                if self._ends():
+                    break
+                self.handle.world.wait(self.poll_ms)
+                continue
+            if self._passes_watermark(snapshot) or self._is_behind_the_end(snapshot):
+                break
+            if (wait_ms := self._delay_ms(snapshot)) > 0:
+                self.handle.world.wait(min(wait_ms, self.poll_ms) or 1)
+                continue
+            change = self._change(snapshot)
+            if change is not None:
+                yield change
+            elif self.place.next_id == number:  # nothing to acknowledge: a consumer is past it
+                self.place.reach(number + 1)
+            number += 1
+
+    def _start(self) -> Start | None:
+        consumer = self.place.consumer
+        found = None
+        if consumer is not None and not self.handle.options.consumer_ignore_progress:
+            found = starting.of_consumer(self.handle, consumer)
+        if found is not None:
+            self.place.next_id = found.next_id
+            return found
+        return starting.begin(self.handle, newest_at_call=self.newest_at_call)
+
+    def _ends(self) -> bool:
+        """Whether a stream that has nothing to tell now is over."""
+        return self.stops_at_end or (self.until is not None and self.handle.world.now_ms() > self.until)
+
+    def _is_behind_the_end(self, snapshot: Snapshot) -> bool:
+        return (self.until is not None and snapshot.time_millis > self.until) or (self.last_id is not None and snapshot.id > self.last_id)
+
+    def _passes_watermark(self, snapshot: Snapshot) -> bool:
+        bound, reached = self.handle.options.scan_bounded_watermark, snapshot.watermark_or_none
+        return bound is not None and reached is not None and reached > bound
+
+    def _delay_ms(self, snapshot: Snapshot) -> float:
+        delay = self.handle.options.streaming_read_snapshot_delay_ms
+        return 0 if delay is None else snapshot.time_millis + delay - self.handle.world.now_ms()
+
+    def _next(self, number: int) -> Snapshot | None:
+        """That snapshot; None while it is not there yet. Raises `SnapshotNotFound` where it never will be."""
+        found = snapshots.find_change(self.handle, number)
+        if found is not None:
+            return found
+        newest = snapshots.latest_id(self.handle)
+        if newest is None or number == newest + 1:
+            return None
+        if number > newest:
+            msg = f"the stream of {self.handle.name} expects snapshot {number}, and the newest is {newest}: The next expected snapshot is too big! \
+The table was rolled back; begin anew with start="
+            raise SnapshotNotFound(msg, name=str(number))
+        found = snapshots.find_change(self.handle, number)  # it may have come meanwhile
+        if found is None:
+            msg = f"the stream of {self.handle.name} wants snapshot {number}, which has expired: {snapshots.describe_range(self.handle)}. \
+Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follow with a consumer, which keeps them"
+            raise SnapshotNotFound(msg, name=str(number))
+        return found
+
+    def _state(self, position: Position, snapshot: Snapshot) -> Change:
+        source = State(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
+        return self._told(source, snapshot, STATE)
+
+    def _change(self, snapshot: Snapshot) -> Change | None:
+        """What a snapshot brought; None: nothing that this stream tells."""
+        options = self.handle.options
+        keyed = bool(self.handle.schema.primary_keys)
+        tells_overwrites = options.streaming_read_overwrite if keyed else options.streaming_read_append_overwrite
+        overwrites = snapshot.commit_kind == "OVERWRITE" and tells_overwrites
+        changelog = options.changelog_producer != "none" and not overwrites
+        tells = snapshot.changelog_manifest_list is not None if changelog else overwrites or snapshot.commit_kind == "APPEND"
+        if not tells:
+            return None
+        source = Brought(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
+        return self._told(source, snapshot, snapshot.commit_kind) if len(source.entries) else None
+
+    def _today(self, snapshot: Snapshot) -> Handle:
+        """The handle with this stream's columns. Raises `SchemaChanged` where they are no more what they were."""
+        if snapshot.schema_id > self.handle.newest_schema_id:
+            self.handle = scan.today(self.handle, self.fields, "follow()")
+        return self.handle
+
+    def _told(self, source: State | Brought, snapshot: Snapshot, kind: str) -> Change:
+        return Change(
+            table=self.handle.name,
+            snapshot_id=snapshot.id,
+            kind=kind,
+            watermark=snapshot.watermark_or_none,
+            time_ms=snapshot.time_millis,
+            frame=lazy.lazy(source),
+            _place=self.place,
+        )

@@ -1,0 +1,97 @@
+"""Conditions that Polars does not spell, spelled as it spells the others.
+
+It gives no pyarrow text for a filter with a text in it that has a dot, a quote or a backslash, as hosts, mail addresses and file names have:
+
+    col("host") == "a.example"      ->      (pa.compute.field('host') == 'a.example')
+
+An expression is taken apart with `meta.pop()`; what it is of its parts is found by putting them together again and comparing. Whatever is not
+found so has no text, as before.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from polars.lazyframe.resolver import FilterExpr
+
+_OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "&": operator.and_,
+    "|": operator.or_,
+}
+_DEEPEST = 64
+
+
+def text_of(found: FilterExpr) -> str | None:
+    """The pyarrow text of a filter; None where there is none."""
+    return found.pyarrow_str if found.pyarrow_str is not None else spelled(found.expr)
+
+
+def spelled(expr: pl.Expr, depth: int = 0) -> str | None:
+    """An expression of columns, texts, whole numbers and truths as Polars would spell it; None for any other."""
+    if depth > _DEEPEST:
+        return None
+    if expr.meta.is_literal():
+        return _literal(expr)
+    if expr.meta.is_column():
+        return f"pa.compute.field({expr.meta.output_name()!r})"
+    parts = expr.meta.pop()
+    texts = [spelled(part, depth + 1) for part in parts]
+    if len(parts) == 1 and texts[0] is not None:
+        return _of_one(expr, parts[0], texts[0])
+    if len(parts) == 2 and texts[0] is not None and texts[1] is not None:
+        return _of_two(expr, parts[1], parts[0], texts[1], texts[0])  # the last one comes first
+    return None
+
+
+def _of_one(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
+    if _same(expr, lambda: ~part):
+        return f"~({text})"
+    if _same(expr, part.is_null):
+        return f"({text}).is_null()"
+    return f"~(({text}).is_null())" if _same(expr, part.is_not_null) else None
+
+
+def _of_two(expr: pl.Expr, left: pl.Expr, right: pl.Expr, one: str, other: str) -> str | None:
+    for sign, of in _OPERATORS.items():
+        if _same(expr, lambda of=of: of(left, right)):  # type: ignore[misc] # bound now
+            return f"({one} {sign} {other})"
+    if other.startswith("[") and _same(expr, lambda: left.is_in(right)):
+        return f"({one}).isin({other})"
+    if _same(expr, lambda: left.str.starts_with(right)):
+        return f"pa.compute.starts_with({one}, pattern={other})"
+    return None
+
+
+def _same(expr: pl.Expr, other: Callable[[], pl.Expr]) -> bool:
+    try:
+        return expr.meta.eq(other())
+    except (TypeError, pl.exceptions.PolarsError):
+        return False
+
+
+def _literal(expr: pl.Expr) -> str | None:
+    try:
+        value = pl.select(expr).to_series()
+    except pl.exceptions.PolarsError:
+        return None
+    if value.len() != 1:
+        return None
+    found = value.item()
+    if isinstance(found, pl.Series) and found.dtype == pl.String:
+        items = found.to_list()  # scalar: the values of a filter
+        return None if None in items else repr(items)
+    if isinstance(found, (str, bool)) or (isinstance(found, int) and value.dtype.is_integer()):
+        return repr(found)
+    return None

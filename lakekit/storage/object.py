@@ -1,0 +1,345 @@
+"""Files in object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure. Made with obstore, the extra `cloud`.
+
+    s3://bucket/warehouse/shop.db/orders      a path is a whole URL, so that it can be opened again; the key is what follows the bucket, taken as it is
+    s3a:// s3n://                             the same as s3://
+    oss://bucket/…                            its S3-compatible endpoint
+    gs://bucket/…   az://container/…   abfss://container@account.dfs.core.windows.net/…
+
+There are no directories: one is there as long as a key begins with its name. Stores are consistent: what was put is read and listed at once. A file is claimed
+by a conditional PUT (`If-None-Match: *`), after the store has shown that it honours it (`probe`). Requests that fail for a passing reason are repeated by
+obstore; so a claim may meet its own file, and every claim that is not plainly acknowledged is settled by reading what is there.
+
+Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+
+import obstore
+from obstore import exceptions as refusals
+from obstore.store import from_url
+
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, StorageFailed
+from lakekit.storage import probe, store_options
+from lakekit.storage.protocol import FileMissing, Stat
+from lakekit.storage.store_options import SCHEMES, SPELLED, StoreOptions
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+PART_BYTES = 8 << 20
+"""What one request of a large file moves."""
+FIRST_WAIT, LONGEST_WAIT, PATIENCE = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
+"""How long a request waits before it is tried again, at first and at most; how long all tries may take."""
+_WHOLE_BYTES = 2 * PART_BYTES
+_PARTS_AT_ONCE = 4
+_FOREIGN = (refusals.BaseError, OSError, ValueError)
+_EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
+_CERTAIN = (refusals.PermissionDeniedError, refusals.UnauthenticatedError, refusals.NotSupportedError, FileNotFoundError, ValueError)
+"""Refusals that say that nothing happened, unless an earlier try was lost."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
+_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
+_PLACE = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
+_SENT = re.compile(r" - HTTP error: ([^\n?]{1,200})")
+_STATUS, _CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
+_MESSAGE, _TRIED = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
+_MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
+"""Where a machine of a cloud asks for its own credentials: the last place that is looked at."""
+_CREDENTIALS = {
+    "s3": "give s3.access-key and s3.secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "give google_service_account, or set GOOGLE_APPLICATION_CREDENTIALS",
+    "azure": "give azure_storage_account_key, or set AZURE_STORAGE_ACCOUNT_KEY",
+}
+_HINTS = (
+    ("status code: 401", "Look at the credentials given in storage_options or the environment"),
+    ("status code: 403", "Look at the credentials given in storage_options or the environment, and at what they allow"),
+    ("status code: 301", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
+    ("Received redirect", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
+    ("NoSuchBucket", "There is no such bucket there"),
+    ("scheme is not allowed", "Give allow_http=true to speak to an endpoint without TLS"),
+)
+
+
+def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[ObjectStorage, str]:  # noqa: A001 - as storage.open
+    """The storage of a URL, and the URL as that storage spells it. Nothing is asked of the store.
+
+    Raises `InvalidOption` for a broken URL, unknown or contradictory options, and what obstore says of their values.
+    """
+    scheme, authority, key = _parts(location)
+    parsed = store_options.parse(scheme, options or {})
+    spelled = SPELLED.get(scheme, scheme)
+    root = f"{spelled}://{authority}"
+    _connected(root, parsed)
+    return ObjectStorage(root, parsed), f"{root}/{key}".rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStorage:
+    """A bucket (or container) and the options it is opened with; equal ones share connections. Paths of other buckets of the same kind are found too."""
+
+    root: str
+    options: StoreOptions = field(repr=False)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        store, key = self._at(path)
+        if length is not None and length <= 0:
+            self.size(path)
+            return b""
+        if length is not None and length > PART_BYTES:
+            length = max(0, min(length, self.size(path) - offset))
+            return self._in_parts(path, offset, offset + length)
+        try:
+            found = obstore.get(
+                store, key, options={"range": (offset, offset + length)} if length is not None else {"range": {"offset": offset}} if offset else {}
+            )
+            size = found.meta["size"]
+            if length is None and size - offset > _WHOLE_BYTES:
+                return self._in_parts(path, offset, size)
+            return found.bytes().to_bytes()
+        except _FOREIGN as wrong:
+            failed = self._failed(path, wrong)
+        if (offset or length is not None) and not isinstance(failed, FileMissing) and self.size(path) <= offset:
+            return b""  # stores refuse a range that begins at the end
+        raise failed
+
+    def stat(self, path: str) -> Stat | None:
+        store, key = self._at(path)
+        found = self._head(path) if key else None
+        if found is None and self._ask(path, lambda: next(iter(obstore.list(store, key or None)), None)):
+            return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
+        return found
+
+    def size(self, path: str) -> int:
+        found = self._head(path)
+        if found is None:
+            raise FileMissing(f"{path} does not exist", path=path)
+        return found.size_bytes
+
+    def exists(self, path: str) -> bool:
+        return self.stat(path) is not None
+
+    def list(self, directory: str) -> list[Stat]:
+        store, key = self._at(directory)
+        found = self._ask(directory, lambda: obstore.list_with_delimiter(store, key or None))
+        inside, here = (f"{key}/" if key else ""), directory.rstrip("/")
+        # a marker of the directory itself is spelled as the directory
+        files = [_stat(f"{here}/{one['path'].removeprefix(inside)}", one) for one in found["objects"] if one["path"].startswith(inside) and one["path"] != key]
+        below = [one.removeprefix(inside) for one in found["common_prefixes"]]
+        return sorted([*files, *(Stat(path=f"{here}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)], key=lambda one: one.path)
+
+    def put(self, path: str, data: bytes) -> None:
+        store, key = self._at(path)
+        self._ask(path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        probe.ensure(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
+        store, key = self._at(path)
+        try:
+            obstore.put(store, key, bytes(data), mode="create", use_multipart=False)
+        except _FOREIGN as wrong:
+            why = wrong
+        else:
+            return True
+        return self._settle(path, data, why)
+
+    def _settle(self, path: str, data: bytes, why: Exception) -> bool:
+        """Whose file is there after a claim that was not acknowledged: ours (its answer was lost), somebody else's, or nobody can tell."""
+        failed = self._failed(path, why)
+        if isinstance(why, _CERTAIN) and not _TRIED.search(str(why)):
+            raise StorageFailed(failed.message, path=path) if isinstance(failed, FileMissing) else failed
+        unreadable: LakekitError | None = None
+        try:
+            return self.read(path) == data
+        except StorageFailed as wrong:
+            unreadable = wrong
+        found = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
+        raise CommitStateUnknown(f"{failed.message}; {found}. Look before trying again")
+
+    def _create(self, path: str, data: bytes) -> bool | None:
+        """What the store says of a claim, taken at its word; None where it cannot be."""
+        store, key = self._at(path)
+        try:
+            obstore.put(store, key, data, mode="create", use_multipart=False)
+        except _EXISTS as wrong:
+            return None if _TRIED.search(str(wrong)) else False
+        except _FOREIGN as wrong:
+            failed = self._failed(path, wrong)
+        else:
+            return True
+        raise failed
+
+    @contextmanager
+    def open_write(self, path: str) -> Iterator[BinaryIO]:
+        store, key = self._at(path)
+        file = self._ask(path, lambda: obstore.open_writer(store, key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE).__enter__(), writes=True)
+        try:
+            yield cast("BinaryIO", _Sink(lambda data: self._ask(path, lambda: file.write(data), writes=True)))
+        except BaseException as why:
+            with suppress(*_FOREIGN):
+                file.__exit__(type(why), why, why.__traceback__)  # which takes back the parts that are there
+            raise
+        self._ask(path, lambda: file.__exit__(None, None, None), writes=True)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        by_store: dict[str, list[str]] = {}
+        for path in paths:
+            by_store.setdefault(self._root_of(path), []).append(path)
+        for some in by_store.values():
+            self._ask(some[0], partial(_delete, self._at(some[0])[0], [_key(path) for path in some]), writes=True)
+
+    def remove_directories(self, paths: Iterable[str]) -> None:
+        """Nothing to do: a directory without files is none."""
+
+    def polars(self, path: str) -> str | None:
+        root = self._root_of(path)
+        if self.options.signs_urls or (self.options.by_host and root != self.root):
+            return None
+        return f"{_spoken(root)}/{_key(path)}"
+
+    def polars_options(self) -> dict[str, Any]:
+        config, client = self.options.for_store(self.root.partition("://")[2])
+        return {"storage_options": {**config, **client, "max_retries": self.options.max_retries}, "credential_provider": None}
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+
+    def _root_of(self, path: str) -> str:
+        scheme, _, rest = path.partition("://")
+        if SCHEMES.get(scheme) != self.options.kind:
+            raise StorageFailed(f"{path[:200]!a} is no place in {self.root}", path=path)
+        return f"{SPELLED.get(scheme, scheme)}://{rest.partition('/')[0]}"
+
+    def _at(self, path: str) -> tuple[ObjectStore, str]:
+        """The store of a path, and its key there."""
+        return _connected(self._root_of(path), self.options), _key(path)
+
+    def _head(self, path: str) -> Stat | None:
+        store, key = self._at(path)
+        try:
+            return _stat(path, obstore.head(store, key))
+        except FileNotFoundError:
+            return None
+        except _FOREIGN as wrong:
+            failed = self._failed(path, wrong)
+        raise failed
+
+    def _in_parts(self, path: str, start: int, end: int) -> bytes:
+        store, key = self._at(path)
+        starts = range(start, end, PART_BYTES)
+        parts = self._ask(path, lambda: each(lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True))
+        return b"".join(part.to_bytes() for part in parts)
+
+    def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+        try:
+            return request()
+        except _FOREIGN as wrong:
+            failed = self._failed(path, wrong, writes=writes)
+        raise failed  # outside of the block, so that what obstore said does not hang on the error
+
+    def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
+        """What is told of a refusal: the status, the store's own code, what to do; no URL's query, no header, no secret."""
+        if isinstance(wrong, StorageFailed):
+            return wrong
+        text = str(wrong)
+        if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
+            return FileMissing(f"{path} does not exist", path=path)
+        shown = path if path.isprintable() else ascii(path)
+        if _MACHINE.search(text):
+            return StorageFailed(f"{shown}: no credentials were given or found; {_CREDENTIALS[self.options.kind]}", path=path)
+        status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _TRIED))
+        if status is not None:
+            details = ": ".join(one.group(1) for one in (code, message) if one is not None)
+            said = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
+        else:
+            sent, place = _SENT.search(text), _PLACE.search(text)
+            where = f" at {place.group(1)}" if place is not None else ""
+            said = f"the store{where} gives no answer ({sent.group(1)})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
+        said += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
+        hint = next((f". {told}" for mark, told in _HINTS if mark in text), "")
+        return StorageFailed(self.options.without_secrets(f"{shown}: {said}{hint}"), path=path)
+
+
+class _Sink(io.RawIOBase):
+    """What writers of formats write to; it knows how much that was."""
+
+    def __init__(self, send: Callable[[bytes], object]) -> None:
+        self._send, self._size = send, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = data if isinstance(data, bytes) else memoryview(data).cast("B").tobytes()
+        self._send(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+
+@lru_cache(maxsize=64)
+def _connected(root: str, options: StoreOptions) -> ObjectStore:
+    """The store of a bucket, one for equal options."""
+    config, client = options.for_store(root.partition("://")[2])
+    retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": PATIENCE}
+    try:
+        return from_url(_spoken(root), config=cast("Any", config), client_options=cast("Any", client), retry_config=cast("Any", retries))
+    except _FOREIGN as wrong:
+        told = options.without_secrets(str(wrong).partition("\n")[0][:300])
+    raise InvalidOption(f"{root}: these storage options open no store: {told}", key="storage_options", value=None)
+
+
+def _parts(location: str) -> tuple[str, str, str]:
+    """Scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
+    matched = _URL.fullmatch(location)
+    assert matched is not None
+    scheme, authority, rest = matched.group(1).lower(), matched.group(2), matched.group(3)
+    pieces = [piece for piece in rest.split("/") if piece]
+    if ("@" in authority and SCHEMES[scheme] != "azure") or ("?" in rest and SCHEMES[scheme] == "azure"):
+        raise InvalidOption(f"a {scheme}:// URL holds no credentials; give them as storage_options", key="path", value=None)
+    if not authority or not authority.isprintable():
+        raise InvalidOption(f"{location[:200]!a} names no bucket: {scheme}://bucket/path", key="path", value=location)
+    if any(piece in {".", ".."} for piece in pieces) or not rest.isprintable():
+        raise InvalidOption(f"{location[:200]!a} holds '.', '..' or a control character, which no place in a store has", key="path", value=location)
+    return scheme, authority, "/".join(pieces)
+
+
+def _spoken(root: str) -> str:
+    """A bucket as obstore and Polars call it."""
+    return "s3" + root.removeprefix("oss") if root.startswith("oss://") else root
+
+
+def _key(path: str) -> str:
+    return path.partition("://")[2].partition("/")[2].strip("/")
+
+
+def _delete(store: ObjectStore, keys: list[str]) -> None:
+    """Some stores refuse to delete what is not there, and may have stopped at it."""
+    try:
+        obstore.delete(store, keys)
+    except FileNotFoundError:
+        for key in keys:
+            with suppress(FileNotFoundError):
+                obstore.delete(store, key)
+
+
+def _stat(path: str, found: Mapping[str, Any]) -> Stat:
+    modified_ms = int(found["last_modified"].timestamp() * 1000)
+    tag = found.get("e_tag") or found.get("version") or f"{modified_ms}-{found['size']}"
+    return Stat(path=path, size_bytes=found["size"], modified_ms=modified_ms, tag=tag)

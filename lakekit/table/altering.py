@@ -1,0 +1,29 @@
+"""A table changed: `t.alter`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.change import schema as schemas
+from lakekit.table.opened import Opened
+from lakekit.table.schema import Schema
+
+if TYPE_CHECKING:
+    from lakekit.change.columns import TableChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Altering(Opened):
+    """Columns and options of a table, changed."""
+
+    def alter(self, *changes: TableChange) -> Schema:
+        """The table's next schema: `t.alter(lk.add_column("c", "INT"), lk.set_option("bucket", 8))` makes all changes, in order, or none.
+
+        No data is rewritten. When another writer changes the table at the same time, the changes are made to what that one left. Raises `ColumnNotFound`,
+        `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for what the reference engine refuses too, `Unsupported` for what lakekit could not read.
+        """
+        if not changes:
+            msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"
+            raise TypeError(msg)
+        return Schema.of(schemas.alter(self.handle(), changes))

@@ -1,0 +1,115 @@
+"""A table looked after: compaction, other numbers of buckets, and looking it through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.care import analyze, check, compact, file_indexes, maintain, manifests, orphans, repair, rescale
+from lakekit.change import schema as schemas
+from lakekit.change.columns import SetOption
+from lakekit.table.opened import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    import polars as pl
+
+    from lakekit.bucket.ordered import Strategy
+    from lakekit.care.report import Report
+    from lakekit.commit.outcome import Commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Caring(Opened):
+    """What keeps a table well."""
+
+    def compact(
+        self,
+        *,
+        full: bool = False,
+        where: pl.Expr | str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        strategy: Strategy = "order",
+    ) -> Commit:
+        """Merges files, in one commit: what the levels of each bucket ask for, or, `full`, every bucket to its highest level.
+
+        `where`: a condition on partition columns, a Polars expression or SQL text. `order_by`: tables with `bucket` -1 have all rows of the partitions
+        written anew, sorted by a column or several, so that reads that filter them skip files; in key tables the first rows come into the first buckets.
+        `strategy`: "order", one column after another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are
+        first. Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append tables with
+        `clustering.incremental` are sorted by their `clustering.columns`, as far as there are enough new files; `full`: all that is not sorted yet.
+
+        Writers that only add files (`write-only`) may run meanwhile; their rows stay. Raises `InvalidOption`; `Conflict` where another compaction was
+        faster, or where a key table that is sorted was written to: nothing changed.
+        """
+        handle = self.handle()
+        done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+        return maintain.after(handle.with_options({"write-only": "false"}), done)
+
+    def compact_manifests(self) -> Commit:
+        """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
+
+        Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
+        """
+        handle = self.handle()
+        return maintain.after(handle, manifests.compact(handle))
+
+    def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
+        """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
+
+        Partitions that are left out keep their buckets and are read as before; new rows for them are refused until they are rescaled too. Writers should rest
+        meanwhile. Raises `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they are not lost, nothing
+        was rewritten, and the same call does it again.
+        """
+        handle = self.handle()
+        rescale.check(handle, buckets)
+        if rescale.waits_for_compaction(handle):
+            compact.compact(handle, full=True, where=where)
+        if handle.options.bucket != buckets:
+            schemas.alter(handle, [SetOption(key="bucket", value=str(buckets))])
+        handle = self.handle()
+        return maintain.after(handle, rescale.rescale(handle, where))
+
+    def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
+        """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
+
+        Each column's distinct values (about), nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them, and query engines plan
+        with them. Reads every row of the columns. Raises `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
+        """
+        return analyze.analyze(self.handle(), columns)
+
+    def rewrite_file_index(self, *, where: pl.Expr | str | None = None) -> Commit:
+        """Gives files that are there already the file indexes that today's options ask for, and drops others, in one commit; no data is written anew.
+
+        `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the columns of indexes that are missing. Raises `InvalidOption`,
+        `Unsupported` for a type that an index does not take, and what a commit raises.
+        """
+        return file_indexes.rewrite(self.handle(), where)
+
+    def remove_orphans(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False) -> pl.DataFrame:
+        """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.
+
+        One row a file: `path`, `kind` (data, manifest, index, statistics, temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or
+        an age, are meant; None: a day, so that no commit under way loses its files. Empty directories that are as old go too. Raises `Conflict` where so much
+        would go that the metadata looks lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
+        """
+        return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force)
+
+    def repair(self) -> pl.DataFrame:
+        """Makes the hints LATEST and EARLIEST say what is there, after a gap the first snapshot behind it; one row for each that was mended.
+
+        Columns `file`, `was` and `is` (null: there is none, or it made no sense). Raises `StorageFailed`.
+        """
+        return repair.repair(self.handle())
+
+    def check(self, *, deep: bool = False) -> Report:
+        """Looks the newest snapshot through: files exist and have the sizes and row counts that are said, keys, levels, buckets, index files agree.
+
+        `deep` reads the rows too, one data file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket. Problems and
+        advice are in the report, none is raised. Raises `TableNotFound` and what else opening raises.
+        """
+        found = check.check(self.handle(), deep=deep)
+        self._seen.checked = found.line
+        return found

@@ -1,0 +1,80 @@
+"""A table begins: `lk.create`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit import storage as storages
+from lakekit.change import schema as schemas
+from lakekit.change.columns_given import fields_of
+from lakekit.errors import TableAlreadyExists
+from lakekit.meta.handle import Ground, name_of
+from lakekit.model.layout import Layout
+from lakekit.options.frozen import Frozen
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.change.columns_given import SchemaLike
+    from lakekit.model.schema import TableSchema
+    from lakekit.storage import PathLike
+
+
+def create(
+    path: str | PathLike,
+    schema: SchemaLike,
+    *,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    if_not_exists: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Table:
+    """A new table at a path, which is made where it is missing.
+
+    `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`. Columns of the primary key become
+    NOT NULL. `if_not_exists`: a table that is there already is returned as it is. Raises `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`,
+    `ColumnNotFound`, `ColumnAlreadyExists` for what the reference engine refuses too; `Unsupported` for what lakekit could not read back.
+    """
+    storage, root = storages.open(path, storage_options)
+    ground = Ground(name=name_of(root), storage=storage, layout=Layout(root=root))
+    made = Table(location=root, name=ground.name, storage_options=None if storage_options is None else Frozen(storage_options))
+    try:
+        define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+    except TableAlreadyExists:
+        if not if_not_exists:
+            raise
+    made.handle()
+    return made
+
+
+def define(
+    ground: Ground,
+    schema: SchemaLike,
+    *,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, Any] | None,
+    comment: str | None,
+) -> TableSchema:
+    """Writes the first schema of a table. Raises `TableAlreadyExists` for one that has a schema."""
+    return schemas.create(
+        ground,
+        fields_of(schema),
+        primary_keys=_names(primary_keys, "primary_keys"),
+        partition_keys=_names(partition_keys, "partition_keys"),
+        options=options,
+        comment=comment,
+    )
+
+
+def _names(given: Sequence[str], what: str) -> tuple[str, ...]:
+    """One name alone is as good as a list of it."""
+    found = (given,) if isinstance(given, str) else tuple(given)
+    for name in found:
+        if not isinstance(name, str):
+            msg = f"{what} are names of columns; found {type(name).__name__}"
+            raise TypeError(msg)
+    return found

@@ -1,0 +1,122 @@
+"""A table's old states, removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.care import auto_tags, consumers, expire, expire_partitions
+from lakekit.care.given import duration_ms, time_ms
+from lakekit.table.opened import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from lakekit.care.outcome import Expired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Expiring(Opened):
+    """What removes old snapshots, changelogs, tags and consumers of the table's branch, and the files that nothing else needs.
+
+    Snapshots, tags and long-lived changelogs of every branch are read first: where one cannot be, nothing is deleted. `dry_run=True` tells what would go.
+    """
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: str | datetime | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Removes old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`, but the newest `retain_min` stay.
+
+        What is None is as the options `snapshot.num-retained.max`, `snapshot.num-retained.min`, `snapshot.time-retained` and `snapshot.expire.limit` say.
+        A snapshot that a consumer has not read stays, and all after it. Where changelogs are kept longer, each snapshot leaves its own. Raises
+        `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
+        """
+        handle = self.handle()
+        since = None if older_than is None else time_ms(older_than, "older_than")
+        how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return expire.expire_snapshots(handle, how, dry_run=dry_run)
+
+    def expire_changelogs(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: str | datetime | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Removes long-lived changelogs as `expire_snapshots` removes snapshots, which count among those that are retained; the newest one stays.
+
+        What is None is as the options `changelog.num-retained.max`, `changelog.num-retained.min` and `changelog.time-retained` say. `delete_all` removes
+        every one. `snapshot_ids` of the answer are theirs. Raises as `expire_snapshots` does.
+        """
+        handle = self.handle()
+        since = None if older_than is None else time_ms(older_than, "older_than")
+        how = expire.given(expire.of_changelogs(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return expire.expire_changelogs(handle, how, delete_all=delete_all, dry_run=dry_run)
+
+    def expire_tags(self, *, older_than: str | datetime | None = None, dry_run: bool = False) -> Expired:
+        """Removes the tags whose time is over, and with `older_than` those that were made before it. Raises as `expire_snapshots` does."""
+        since = None if older_than is None else time_ms(older_than, "older_than")
+        return auto_tags.expire(self.handle(), older_than_ms=since, dry_run=dry_run)
+
+    def expire_consumers(
+        self,
+        *,
+        expiration: str | timedelta | None = None,
+        including: str | None = None,
+        excluding: str | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Forgets consumers that recorded nothing for so long, `consumer.expiration-time` when None; snapshots are no longer kept for them.
+
+        With `including`, a regular expression that whole ids match, those however old they are; `excluding` spares some. Raises `InvalidOption`, also where
+        nothing says which.
+        """
+        return consumers.expire_old(
+            self.handle(),
+            None if expiration is None else duration_ms(expiration, "expiration"),
+            including=including,
+            excluding=excluding,
+            dry_run=dry_run,
+        )
+
+    def expire_partitions(
+        self,
+        *,
+        expiration: str | timedelta | None = None,
+        strategy: str | None = None,
+        timestamp_pattern: str | None = None,
+        timestamp_formatter: str | None = None,
+        max_expires: int | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Drops partitions older than `expiration`: rows are gone from the newest snapshot, files when the ones before expire.
+
+        `strategy`: "values-time", a partition is as old as its values say (`timestamp_pattern`, such as "$dt $hm", `timestamp_formatter`, such as "yyyyMMdd");
+        "update-time", as its newest file. What is None is as the options `partition.*` say. Raises `InvalidOption`, `Conflict`.
+        """
+        return expire_partitions.expire(
+            self.handle(),
+            None if expiration is None else duration_ms(expiration, "expiration"),
+            strategy=strategy,
+            pattern=timestamp_pattern,
+            formatter=timestamp_formatter,
+            most=max_expires,
+            dry_run=dry_run,
+        )
+
+    def mark_partition_done(self, partitions: Sequence[Mapping[str, Any]]) -> None:
+        """Says that partitions, `[{"dt": "2024-03-31"}, …]`, are complete: writes a file `_SUCCESS` into each one's directory, or tells it the time.
+
+        Raises `ColumnNotFound`, `InvalidOption`, and `Unsupported` for other values of `partition.mark-done-action` than success-file.
+        """
+        expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, dict) else partitions)

@@ -1,0 +1,82 @@
+"""A table's names for its states: tags, branches, the way back, and where readers stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.care import branches, consumers, rollback, tags
+from lakekit.care.given import duration_ms
+from lakekit.table.opened import Opened
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from lakekit.care.outcome import Expired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tagging(Opened):
+    """Tags, branches, rollback and consumers of the table's branch."""
+
+    def create_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, if_not_exists: bool = False) -> None:
+        """Names a snapshot, which stays readable under the name after it expired: `t.create_tag("v1")`, `t.scan(at="v1")`.
+
+        `at`: as in `scan`, the newest snapshot when None; an expired one that another tag keeps will do. `retain`: how long the tag lives, "7 d" or a
+        `timedelta`; without, as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`,
+        `InvalidOption` for a blank name, or one that is no part of a file's name.
+        """
+        tags.create(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"), if_not_exists=if_not_exists)
+
+    def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None) -> None:
+        """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted. Raises as `create_tag` does."""
+        tags.replace(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"))
+
+    def rename_tag(self, name: str, new: str, /) -> None:
+        """Gives a tag another name. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
+        tags.rename(self.handle(), name, new)
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
+        """Removes a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
+
+        Nothing is deleted where one of those cannot be read. Raises `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
+        """
+        return tags.delete(self.handle(), [name], dry_run=dry_run)
+
+    def create_branch(self, name: str, *, tag: str | None = None) -> None:
+        """Makes a branch: metadata of its own over shared files. `tag`: begins with the rows of that tag; without, with none.
+
+        `t.branch(name)` is the table seen from there, for reading and writing. Raises `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names
+        main, blank ones and numbers.
+        """
+        branches.create(self.handle(), name, tag=tag)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
+        """Removes a branch with its snapshots and tags. Data files that only it had stay until orphans are cleaned.
+
+        Raises `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` names it.
+        """
+        return branches.delete(self.handle(), name, dry_run=dry_run)
+
+    def rename_branch(self, name: str, new: str, /) -> None:
+        """Gives a branch another name; writers to it should rest. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`."""
+        branches.rename(self.handle(), name, new)
+
+    def fast_forward(self, name: str) -> None:
+        """Brings the table to where a branch is: from the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own.
+
+        What was committed here since is given up. Writers should rest. Raises `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
+        """
+        branches.fast_forward(self.handle(), name)
+
+    def rollback(self, to: int | str | datetime, /, *, dry_run: bool = False) -> Expired:
+        """Makes an older snapshot the newest again, told by id, tag or time (the newest one at or before it); an expired one that a tag keeps comes back.
+
+        Later snapshots, changelogs and tags are removed; their data files stay until orphans are cleaned. Writers should rest. Raises `SnapshotNotFound`,
+        `TagNotFound`; `Conflict` where a writer committed meanwhile.
+        """
+        return rollback.rollback(self.handle(), to, dry_run=dry_run)
+
+    def reset_consumer(self, consumer_id: str, *, next_snapshot: int | None = None) -> None:
+        """Lets a streaming reader go on from a snapshot; None forgets where it stands. Raises `ConsumerNotFound`, `InvalidOption`."""
+        consumers.reset(self.handle(), consumer_id, next_snapshot)

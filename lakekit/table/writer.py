@@ -1,0 +1,191 @@
+"""A writer of a table: many frames, two phases, or a stream of commits.
+
+    with t.writer() as w:                                   commits when the block is left cleanly
+        w.write(frame); w.write(frame)
+
+    with t.writer(commit_user="job-7") as w:                exactly once for each (user, identifier)
+        w.write(frame); w.commit(identifier=1)
+        w.write(frame); messages = w.prepare()              messages travel as bytes; `t.commit(messages, commit_user=…, identifier=2)`
+
+    state:  LKWS | version | user | 0, or 1 | last identifier | n | n × (length | message) | crc32        of `w.state()`, big-endian
+
+What `prepare` returned belongs to its messages and is never deleted here. An exception inside the block drops what was not prepared.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
+
+from lakekit.care import maintain
+from lakekit.codec.cursor import Cursor, jutf
+from lakekit.commit import abandoned
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.publish import publish
+from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.write import conform
+from lakekit.write.writers import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+
+_MAGIC, _VERSION = b"LKWS", 1
+_CRC_BYTES = 4
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Writer:
+    """A table's writer, of one thread; `t.writer()` makes it. See the module."""
+
+    handle: Handle = field(repr=False)
+    commit_user: str
+    is_counted: bool
+    overwrite: Overwrite | None = None
+    _writers: Writers = field(repr=False)
+    _carried: list[CommitMessage] = field(default_factory=list, repr=False)
+    _pending: list[CommitMessage] = field(default_factory=list, repr=False)
+    _last: int | None = None
+    _is_closed: bool = False
+    _is_tried: bool = False
+    """Whether a commit of what is pending was begun: it may be there."""
+
+    @staticmethod
+    def of(handle: Handle, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
+        """See `Table.writer`."""
+        user, last, carried = (commit_user, None, []) if state is None else _restored(state, commit_user)
+        replaces = _replaced(handle, overwrite)
+        if compact is not None:
+            handle = handle.with_options({"write-only": str(not compact).lower()})
+        name = user or handle.new_commit_user()
+        writers = Writers(handle, commit_user=name, replaces=replaces is not None, batch=user is None)
+        return Writer(handle=handle, commit_user=name, is_counted=user is not None, overwrite=replaces, _writers=writers, _carried=carried, _last=last)
+
+    def write(self, frame: object, *, row_kind: str | None = None, bucket: int | None = None, cast: bool = False) -> None:
+        """Takes the rows of a frame; see `t.append`. `row_kind`: the column that says what each row does. `bucket`: the caller places the rows itself.
+
+        When this raises, rows before the bad one may be in: leave the block by the exception, or call `abort()`.
+        """
+        self._check_open()
+        for batch in conform.batches(frame, self.handle, cast=cast, row_kind=row_kind):
+            self._writers.write(batch, bucket=bucket)
+
+    def compact(self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False) -> None:
+        """Compacts the buckets this writer has written, or those of a partition and bucket, as far as the levels ask for it; `full`: to one run each."""
+        self._check_open()
+        self._writers.compact(partition=partition, bucket=bucket, full=full)
+
+    def prepare(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
+        """What was written since the last time, as messages for a commit. From here on the files are the messages': `t.abort(messages)` deletes them."""
+        self._check_open()
+        found = [*self._carried, *self._pending, *self._writers.prepare(wait_compaction=wait_compaction)]
+        self._carried, self._pending = [], []
+        return found
+
+    def commit(self, identifier: int | None = None) -> Commit:
+        """Prepares and commits. `identifier`: the number of this commit among its user's, never falling; None for a writer without a user.
+
+        Raises `InvalidOption` where a user's commit has no identifier, and what `t.commit` raises. After that the rows are still there: the same call tries
+        again, and after `CommitStateUnknown` finds out; leaving the block by the exception deletes the files where it is sure that no commit has them.
+        """
+        self._check_open()
+        if self.is_counted and identifier is None:
+            msg = f"this writer has the commit user {self.commit_user!r}, whose commits are counted: w.commit(identifier=…)"
+            raise InvalidOption(msg, key="identifier")
+        if identifier is not None and self._last is not None and identifier < self._last:
+            msg = f"identifier {identifier} comes after {self._last}: the identifiers of one commit user must not fall"
+            raise InvalidOption(msg, key="identifier", value=str(identifier))
+        number = BATCH_IDENTIFIER if identifier is None else identifier
+        self._pending += self._writers.prepare()
+        messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
+        is_new, self._is_tried = not (self.is_counted or self._is_tried), True
+        done = publish(self.handle, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
+        compacts = any(message.has_compaction for message in messages)
+        self._carried, self._pending, self._last, self._is_tried = [], [], number, False
+        self._writers.committed(number, done.snapshot_id)
+        if compacts and "COMPACT" not in done.kinds:
+            self._writers.reopen()
+        if not self.is_counted:
+            self.commit_user = self.handle.new_commit_user()
+        return maintain.after(self.handle, done)
+
+    def abort(self) -> None:
+        """Drops what was not prepared or not committed here, files included, and closes the writer."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._writers.drop()
+            abandoned.abort(self.handle, self._pending)
+
+    def state(self) -> bytes:
+        """What a writer needs to go on after this process: its user, its last identifier, and messages that were prepared and not yet committed."""
+        self._carried, self._pending = [*self._carried, *self._pending], []  # they belong to the state as well from here on
+        parts = [message.to_bytes() for message in self._carried]
+        last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
+        data = _MAGIC + bytes([_VERSION]) + jutf(self.commit_user) + last
+        data += len(parts).to_bytes(4, "big") + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        return data + crc32(data).to_bytes(_CRC_BYTES, "big")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None or self._is_closed:
+            with suppress(LakekitError):  # what is under way says more than that nothing could be cleaned up either
+                self.abort()
+            return
+        try:
+            self._commit_rest()
+        except BaseException:
+            with suppress(LakekitError):
+                self.abort()
+            raise
+        self.abort()
+
+    def _commit_rest(self) -> None:
+        """What a block ends with."""
+        if self._writers.is_idle and not self._pending:
+            return
+        if self.is_counted:
+            user = f"commits of user {self.commit_user!r} are counted, so they were dropped"
+            raise UncommittedRows(f"the block ended with rows that no w.commit(identifier=…) took; {user}")
+        self.commit()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            msg = "this writer is closed: t.writer() makes another"
+            raise UncommittedRows(msg)
+
+
+def _replaced(handle: Handle, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+    if overwrite is None or overwrite is False:
+        return None
+    if overwrite is True:
+        is_dynamic = bool(handle.schema.partition_keys) and handle.options.dynamic_partition_overwrite
+        return Overwrite.dynamic() if is_dynamic else Overwrite.whole()
+    return Overwrite.static(overwrite)
+
+
+def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage]]:
+    cursor = Cursor(state, end=len(state) - _CRC_BYTES)
+    if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
+        raise cursor.wrong("these bytes are no state of a writer", "magic", at=0)
+    if (version := cursor.raw(1, "version")[0]) != _VERSION:
+        raise Unsupported(f"a writer's state in form {version}; lakekit knows {_VERSION}. A newer lakekit wrote it", feature="file.writer-state")
+    if crc32(state[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big") != state[-_CRC_BYTES:]:
+        raise cursor.wrong("the checksum does not fit: the state is damaged", "checksum", at=len(state) - _CRC_BYTES)
+    user = cursor.jutf("commit user")
+    if commit_user is not None and commit_user != user:
+        msg = f"the state is of commit user {user!r}, not of {commit_user!r}"
+        raise InvalidOption(msg, key="commit_user", value=commit_user)
+    last = cursor.i64be("last identifier") if cursor.flag("has identifier") else None
+    sizes = range(cursor.count("messages", each=4))
+    messages = [CommitMessage.from_bytes(cursor.raw(cursor.i32be("message length"), "message")) for _ in sizes]
+    cursor.finish("state of a writer")
+    return user, last, messages

@@ -1,0 +1,146 @@
+"""A table written to: rows appended, upserted, overwritten, and commits of what other processes wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.care import maintain
+from lakekit.change import row_change, schema as schemas
+from lakekit.change.columns import AddColumn, UpdateType
+from lakekit.commit import abandoned
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.publish import publish
+from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.table.opened import Opened
+from lakekit.table.writer import Writer
+from lakekit.write import incoming, widening
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from lakekit.commit.outcome import Commit
+    from lakekit.model.commit_message import CommitMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Writing(Opened):
+    """Rows into a table. A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a list of dicts."""
+
+    def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
+        """Adds rows. In a key table they are upserted: the newest row of a key stands.
+
+        Columns match by name; missing ones are null or their default. Values are cast only where none changes; `cast=True` casts as Polars' strict cast does.
+        `merge_schema=True` first adds the frame's new columns and widens types. Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value,
+        `Conflict`, `RetriesExhausted`, `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and the
+        files written on the way are gone.
+        """
+        return self._write(frame, row_kind=None, cast=cast, merge_schema=merge_schema)
+
+    def upsert(self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False) -> Commit:
+        """Writes rows by key: each is inserted, or merged with what its key holds, as the table's merge engine says.
+
+        `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as `append`.
+        """
+        handle = self.handle()
+        if handle.kind == "append":
+            msg = f"{handle.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
+            raise InvalidOption(msg, key="primary-key")
+        return self._write(frame, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
+
+    def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
+        """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
+
+        `partition`: `{"dt": "2024-03-31"}` replaces that partition (all that match, where only some partition columns are named); every row must lie in it.
+        Raises what `append` raises.
+        """
+        with self.writer(overwrite=True if partition is None else partition) as writer:
+            writer.write(frame, cast=cast)
+            return writer.commit()
+
+    def truncate(self) -> Commit:
+        """Removes all rows, in one commit. Snapshots before it still have them."""
+        handle = self.handle()
+        return maintain.after(handle, row_change.replace(handle, Overwrite.whole()))
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
+        """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
+        specs = [partitions] if isinstance(partitions, dict) else list(partitions)
+        if not all(specs):
+            msg = "an empty partition spec matches everything: t.truncate() removes all rows"
+            raise InvalidOption(msg, key="partitions")
+        handle = self.handle()
+        return maintain.after(handle, row_change.replace(handle, Overwrite.partitions(specs)))
+
+    def writer(
+        self,
+        *,
+        commit_user: str | None = None,
+        overwrite: bool | Mapping[str, Any] | None = None,
+        compact: bool | None = None,
+        state: bytes | None = None,
+    ) -> Writer:
+        """A writer of its own for many frames, two-phase or streaming writes: a context manager, for one thread.
+
+        `commit_user`: who commits, for writers that count their commits by identifiers. `overwrite`: as `t.overwrite`, True or a partition.
+        `compact=False` only adds files (as option `write-only`), `compact=True` compacts although the table says `write-only`. `state`: of an earlier writer.
+        """
+        return Writer.of(self.handle(), commit_user=commit_user, overwrite=overwrite, compact=compact, state=state)
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        commit_user: str,
+        identifier: int | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Commits what writers prepared, in this process or others: exactly once per commit user and identifier.
+
+        A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `Conflict`,
+        `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
+        """
+        handle = self.handle()
+        done = publish(
+            handle,
+            messages,
+            commit_user=commit_user,
+            identifier=BATCH_IDENTIFIER if identifier is None else identifier,
+            watermark=watermark,
+            properties=properties,
+        )
+        return maintain.after(handle, done)
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
+        abandoned.abort(self.handle(), messages)
+
+    def _write(self, frame: object, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+        found: object = frame
+        if merge_schema:
+            found = taken = incoming.opened(frame, self.handle())
+            if taken.schema is not None:
+                _grow(self, taken.schema, row_kind)
+        with self.writer() as writer:
+            writer.write(found, row_kind=row_kind, cast=cast)
+            return writer.commit()
+
+
+def _grow(table: Opened, schema: Mapping[str, pl.DataType], row_kind: str | None) -> None:
+    """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them."""
+    for last in (False, False, True):
+        handle = table.handle()
+        changes = widening.schema_changes(schema, handle, row_kind=row_kind)
+        asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
+        try:
+            if asked:
+                schemas.alter(handle, asked)
+        except (ColumnAlreadyExists, SchemaMismatch):
+            if last:
+                raise
+        else:
+            return

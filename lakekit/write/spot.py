@@ -1,0 +1,79 @@
+"""Where a value came from: what an error about it names.
+
+    Spot(column="v", path="v.element", table="shop.orders", row_of=…)   ->   row 7 of column v.element holds 300, which is no TINYINT
+
+Rows are counted from 0 over all that one call was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import SchemaMismatch, ValueOutOfRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.types import DataType
+
+_SHOWN = 60
+_TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""From the year 1 to the year 10000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Some values of a column: `path` names the part of it that they are, `row_of` gives the row of the i-th, counted from 0 over all rows handed in."""
+
+    column: str
+    path: str
+    table: str
+    row_of: Callable[[int], int]
+
+    def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> Spot:
+        """A part of these values; `row_of` gives the place of its i-th value among them, the same place where nothing is said."""
+        own = self.row_of
+        return Spot(column=self.column, path=f"{self.path}.{name}", table=self.table, row_of=own if row_of is None else lambda i: own(row_of(i)))
+
+    def bad_value(self, wrong: pl.Series, values: pl.Series, why: str, do: str) -> ValueOutOfRange:
+        """The error about the first value where `wrong`, a mask, is true."""
+        at = wrong.arg_true()[0]
+        return ValueOutOfRange(f"row {self.row_of(at)}: column {self.path} of {self.table} holds {shown(values, at)}, {why}. {do}", column=self.column)
+
+    def bad_null(self, at: int) -> ValueOutOfRange:
+        """The error about a null where none may be."""
+        return ValueOutOfRange(
+            f"row {self.row_of(at)}: column {self.path} of {self.table} is NOT NULL and the row has no value there (a default does not stand in). "
+            "Give it a value, or leave the row out",
+            column=self.column,
+        )
+
+    def bad_type(self, found: object, want: DataType, *, castable: bool = True) -> SchemaMismatch:
+        """The error about values of a type that is not cast by itself."""
+        do = "Cast it, or write with cast=True" if castable else "Make it of that type"
+        return SchemaMismatch(f"column {self.path} of {self.table} is {want}, the rows have {found}. {do}", column=self.column)
+
+
+def shown(values: pl.Series, at: int) -> str:
+    """One of some values as messages show it: times that Python has no date for as their count."""
+    dtype = values.dtype
+    if isinstance(dtype, (pl.Datetime, pl.Duration)):
+        count, since = int(values.to_physical()[at]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
+        if since == "" or not _FIRST_SECOND <= count // _TICKS[dtype.time_unit] < _END_SECOND:
+            return f"{count} {dtype.time_unit}{since}"
+    elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[at]) * 86_400 < _END_SECOND:
+        return f"day {int(values.to_physical()[at])} since 1970"
+    return short(values[at])
+
+
+def short(value: object) -> str:
+    """A value as messages show it."""
+    try:
+        text = repr(value.to_list() if isinstance(value, pl.Series) else value)  # scalar: one value, of an error
+    except (pl.exceptions.PanicException, OverflowError, ValueError):  # times that Python has no date for
+        text = "parts that Python cannot show"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,102 @@
+"""What a table would have to change to take some columns: `merge_schema=True` as plain facts, for whoever alters the schema.
+
+    data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}   ->   WidenedColumn(("v",), INT, BIGINT), AddedColumn(("note",), STRING)
+
+Added columns are nullable and come last. A type grows only to one that holds every value it held: integers, FLOAT to DOUBLE, decimals whose digits on both
+sides grow, finer timestamps. Texts keep their length (a frame does not say how long its texts are). Columns of keys and partitions never change. What cannot
+grow is left for `batches` to take by value, or to refuse. Source: ENGINE.md 1.5; `SchemaMergingUtils`, `SchemaManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.format import dtypes
+from lakekit.types import INTEGERS, TIMESTAMPS, DataType, part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakekit.meta.handle import Handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedColumn:
+    """A column, or with a longer path a field of a ROW, that the table lacks."""
+
+    path: tuple[str, ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidenedColumn:
+    """A column, or a part of one, whose type must grow from `held` to `type`; `element`, `key`, `value` in a path are parts of ARRAY and MAP."""
+
+    path: tuple[str, ...]
+    held: DataType
+    type: DataType
+
+
+Change = AddedColumn | WidenedColumn
+
+
+def schema_changes(data_schema: Mapping[str, pl.DataType], handle: Handle, *, row_kind: str | None = None) -> list[Change]:
+    """What to change, in the order of the data's columns. Raises `SchemaMismatch` for an added column of a type that Paimon has not."""
+    fixed = {*handle.schema.primary_keys, *handle.schema.partition_keys}
+    known = {field.name: field for field in handle.schema.fields}
+    found: list[Change] = []
+    for name, dtype in data_schema.items():
+        if name in known:
+            found += [] if name in fixed else _grown((name,), known[name].type, dtype, handle)
+        elif name != row_kind:
+            found.append(AddedColumn(path=(name,), type=dtypes.paimon_type(dtype, name)))
+    return found
+
+
+def _grown(path: tuple[str, ...], held: DataType, dtype: pl.DataType, handle: Handle) -> Iterator[Change]:
+    if held.root == "ROW" and isinstance(dtype, pl.Struct):
+        known = {field.name: field for field in held.fields}
+        for field in dtype.fields:
+            inner = (*path, field.name)
+            if field.name in known:
+                yield from _grown(inner, known[field.name].type, instance(field.dtype), handle)
+            else:
+                yield AddedColumn(path=inner, type=dtypes.paimon_type(field.dtype, ".".join(inner)))
+    elif held.root == "ARRAY" and isinstance(dtype, (pl.List, pl.Array)):
+        yield from _grown((*path, "element"), part(held.element), instance(dtype.inner), handle)
+    elif held.root == "MAP" and isinstance(dtype, pl.Map):
+        yield from _grown((*path, "value"), part(held.value), instance(dtype.value), handle)
+    elif not held.is_nested:
+        wide = _wider(held, dtype)
+        if wide is not None:
+            yield WidenedColumn(path=path, held=held, type=wide)
+
+
+def _wider(held: DataType, dtype: pl.DataType) -> DataType | None:
+    """The type that holds the values of `held` and of `dtype`; None where that is `held` itself, or none."""
+    if dtype.is_nested() or isinstance(dtype, (pl.Null, pl.Object)):
+        return None
+    own = dtypes.paimon_type(dtype)
+    if held.root in INTEGERS and own.root in INTEGERS:
+        return replace(held, root=own.root) if INTEGERS.index(own.root) > INTEGERS.index(held.root) else None
+    if (held.root, own.root) == ("FLOAT", "DOUBLE"):
+        return replace(held, root="DOUBLE")
+    if held.root == own.root and held.root in TIMESTAMPS:
+        precision = own.precision or 0
+        return replace(held, precision=precision) if precision > (6 if held.precision is None else held.precision) else None
+    if held.root == own.root == "DECIMAL":
+        scale = max(held.scale or 0, own.scale or 0)
+        whole = max((held.precision or 10) - (held.scale or 0), (own.precision or 10) - (own.scale or 0))
+        grown = replace(held, precision=whole + scale, scale=scale)
+        return grown if grown != held and whole + scale <= 38 else None
+    return None
+
+
+def instance(dtype: object) -> pl.DataType:
+    """The Polars type of an inner type, which may be written as its class."""
+    found = dtype() if isinstance(dtype, type) else dtype
+    assert isinstance(found, pl.DataType)
+    return found

@@ -1,0 +1,282 @@
+"""`t.follow` as its user meets it: a state, then changes as they come, places of consumers, ends, and what no stream can tell."""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.read import following
+from lakekit.world import REAL
+
+COLUMNS = {"k": "INT", "v": "STRING"}
+KEY = {"primary_keys": ["k"]}
+
+
+def grown(path, **options: str) -> lk.Table:
+    """Three commits: two keys, one of them again, and a delete."""
+    table = lk.create(path, COLUMNS, **KEY, options={"bucket": "1", **options})
+    table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+    table.upsert([{"k": 1, "v": "c"}])
+    table.upsert([{"k": 2, "v": None, "_row_kind": "-D"}], row_kind="_row_kind")
+    return table
+
+
+def told(stream) -> list[tuple[int, str, list[tuple[str, int, str]]]]:
+    return [(change.snapshot_id, change.kind, sorted(change.frame.collect().rows())) for change in stream]
+
+
+def replayed(rows: dict[int, str], frame: pl.DataFrame) -> None:
+    """What a user does with changes."""
+    for kind, k, v in frame.rows():
+        if kind in ("+I", "+U"):
+            rows[k] = v
+        else:
+            rows.pop(k, None)
+
+
+def test_a_state_and_then_what_comes(tmp_path):
+    table = grown(tmp_path)
+    stream = table.follow(until="latest")
+    first = next(stream)
+    assert (first.snapshot_id, first.kind, first.frame.collect().rows()) == (3, "FULL", [("+I", 1, "c")])
+    table.upsert([{"k": 3, "v": "d"}])
+    table.compact(full=True)
+    table.upsert([{"k": 4, "v": "e"}])
+    assert told(stream) == [(4, "APPEND", [("+I", 3, "d")]), (6, "APPEND", [("+I", 4, "e")])]
+
+
+def test_from_a_snapshot_a_time_or_now(tmp_path):
+    table = grown(tmp_path)
+    second = [(2, "APPEND", [("+I", 1, "c")]), (3, "APPEND", [("-D", 2, None)])]
+    assert told(table.follow(2, until="latest")) == second
+    assert told(table.follow(2, until=2)) == second[:1]
+    times = table.snapshots().sort("snapshot_id")["time"].to_list()
+    assert told(table.follow(times[1], until=times[1])) == second[:1]
+    assert told(table.follow(times[0] - timedelta(days=1), until="latest"))[0][0] == 1
+    now = table.follow("latest", until="latest")
+    table.upsert([{"k": 5, "v": "f"}])
+    assert told(now) == [(4, "APPEND", [("+I", 5, "f")])]
+
+
+def test_a_changelog_is_told_where_there_is_one(tmp_path):
+    table = grown(tmp_path, **{"changelog-producer": "lookup"})
+    rows: dict[int, str] = {}
+    kinds = set()
+    for change in table.follow(1, until="latest"):
+        replayed(rows, frame := change.frame.collect())
+        kinds |= set(frame["_row_kind"])
+    assert rows == {1: "c"}
+    assert kinds == {"+I", "-U", "+U", "-D"}
+
+
+def test_filters_and_columns_reach_the_rows(tmp_path):
+    change = next(grown(tmp_path).follow(1))
+    assert change.frame.filter(pl.col("k") == 2).select("v").collect().rows() == [("b",)]
+    assert change.frame.collect_schema().names() == ["_row_kind", "k", "v"]
+
+
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_a_consumer_goes_on_where_it_was(tmp_path, mode):
+    """Both modes keep the place of the slowest reader that acknowledged, and here there is one."""
+    table = grown(tmp_path, **{"consumer.mode": mode})
+    stream = table.follow(1, consumer="me", until="latest")
+    first = next(stream)
+    assert table.consumers().is_empty()
+    first.ack()
+    assert table.consumers().rows() == [("me", 2)]
+    next(stream)  # told, and not acknowledged
+    again = list(table.follow("latest", consumer="me", until="latest"))
+    assert [change.snapshot_id for change in again] == [2, 3]
+    again[1].ack()
+    again[0].ack()  # a place never goes back
+    assert table.consumers().rows() == [("me", 4)]
+    table.compact(full=True)
+    assert told(table.follow(consumer="me", until="latest")) == []
+    assert table.consumers().rows() == [("me", 5)]  # a compaction tells nothing, and need not be kept for it
+    assert told(table.follow(1, consumer="me", until=1, options={"consumer.ignore-progress": "true"}))[0][0] == 1
+    assert told(table.follow(until="latest", options={"consumer-id": "me"})) == []
+
+
+def test_a_consumer_whose_snapshots_are_gone_says_so(tmp_path):
+    table = grown(tmp_path)
+    next(table.follow(1, consumer="me")).ack()
+    (tmp_path / "snapshot" / "snapshot-1").unlink()
+    (tmp_path / "snapshot" / "snapshot-2").unlink()
+    with pytest.warns(UserWarning, match="consumer 'me' wanted snapshot 2 of .*; those before 3 are gone"):
+        assert [change.snapshot_id for change in table.follow(consumer="me", until="latest")] == [3]
+
+
+def test_a_snapshot_that_expires_before_it_is_reached(tmp_path):
+    table = grown(tmp_path)
+    stream = table.follow(1)
+    next(stream)
+    for number in (1, 2):
+        (tmp_path / "snapshot" / f"snapshot-{number}").unlink()
+    with pytest.raises(lk.SnapshotNotFound, match=r"wants snapshot 2, which has expired.*consumer"):
+        next(stream)
+
+
+def test_a_table_that_was_rolled_back_under_a_stream(tmp_path):
+    table = grown(tmp_path)
+    stream = table.follow(3)
+    next(stream)
+    for number in (2, 3):
+        (tmp_path / "snapshot" / f"snapshot-{number}").unlink()
+    (tmp_path / "snapshot" / "LATEST").write_text("1")
+    with pytest.raises(lk.SnapshotNotFound, match="expects snapshot 4, and the newest is 1"):
+        next(stream)
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "merge-engine": engine})
+    with pytest.raises(lk.InvalidOption, match=r"continuous reading is not supported.*'lookup' or 'full-compaction'"):
+        table.follow()
+
+
+@pytest.mark.parametrize(
+    ("start", "how", "said"),
+    [
+        ("incremental", {}, "not something a stream begins with"),
+        ("latest-delta", {}, "not something a stream begins with"),
+        ("yesterday", {}, "start is one of latest-full"),
+        ("from-snapshot", {}, "begins at a scan.snapshot-id"),
+        (None, {"options": {"scan.tag-name": "v1"}}, "Cannot scan from tag in streaming mode"),
+        (None, {"options": {"scan.snapshot-id": "1", "scan.timestamp-millis": "5"}}, "each name a snapshot"),
+        (None, {"options": {"incremental-between": "1,2"}}, "t.changes"),
+        (None, {"until": "tomorrow"}, "until is 'latest'"),
+        (None, {"poll": -1}, "poll is a time in seconds"),
+        (None, {"consumer": "a/b"}, "cannot name a consumer"),
+    ],
+)
+def test_what_is_no_stream(tmp_path, start, how, said):
+    table = grown(tmp_path)
+    with pytest.raises(lk.InvalidOption, match=said):
+        table.follow(start, **how)
+
+
+def test_a_state_behind_the_end(tmp_path):
+    with pytest.raises(lk.InvalidOption, match="behind its end"):
+        next(grown(tmp_path).follow(until=1))
+
+
+def test_a_column_that_is_no_more_what_it_was(tmp_path):
+    table = grown(tmp_path)
+    stream = table.follow(3, until="latest")
+    assert told([next(stream)]) == [(3, "APPEND", [("-D", 2, None)])]
+    table.alter(lk.add_column("more", "INT"))
+    table.upsert([{"k": 7, "v": "g", "more": 1}])
+    assert told([next(stream)]) == [(4, "APPEND", [("+I", 7, "g")])]
+    table.alter(lk.drop_column("v"))
+    table.upsert([{"k": 8, "more": 2}])
+    with pytest.raises(lk.SchemaChanged, match=r"'v' .* when follow\(\) was called and was dropped; call t.follow\(\) again"):
+        next(stream)
+
+
+def test_overwrites_of_append_tables_are_told_where_they_are_asked_for(tmp_path):
+    table = lk.create(tmp_path, COLUMNS)
+    table.append([{"k": 1, "v": "a"}])
+    table.overwrite([{"k": 9, "v": "z"}])
+    assert told(table.follow(2, until="latest")) == []
+    assert told(table.follow(2, until="latest", options={"streaming-read-append-overwrite": "true"})) == [(2, "OVERWRITE", [("+I", 9, "z")])]
+
+
+def test_overwrites_are_told_where_they_are_asked_for(tmp_path):
+    table = grown(tmp_path)
+    table.overwrite([{"k": 9, "v": "z"}])
+    assert told(table.follow(4, until="latest")) == []
+    assert told(table.follow(4, until="latest", options={"streaming-read-overwrite": "true"})) == [(4, "OVERWRITE", [("+I", 9, "z"), ("-D", 1, "c")])]
+
+
+def test_watermarks_end_a_stream(tmp_path):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1"})
+    for turn in (10, 20, 30):
+        with table.writer(commit_user="w") as writer:
+            writer.write([{"k": turn, "v": "a"}])
+            table.commit(writer.prepare(), commit_user="w", identifier=turn, watermark=turn)
+    bounded = {"scan.bounded.watermark": "20"}
+    assert [(change.snapshot_id, change.watermark) for change in table.follow(1, options=bounded)] == [(1, 10), (2, 20)]
+
+
+class Clock:
+    """A world whose waiting lets something happen."""
+
+    def __init__(self, *happens) -> None:
+        self.happens, self.waited, self.time_ms = list(happens), [], 0
+
+    def wait(self, duration_ms: float) -> None:
+        self.waited.append(duration_ms)
+        self.time_ms += duration_ms
+        self.happens.pop(0)()
+
+    def world(self):
+        return replace(REAL, wait=self.wait)
+
+
+def test_it_waits_and_looks_again(tmp_path):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "continuous.discovery-interval": "3 s"})
+    clock = Clock(lambda: None, lambda: table.upsert([{"k": 1, "v": "a"}]), lambda: None, lambda: table.upsert([{"k": 2, "v": "b"}]))
+    handle = replace(table.handle(), world=clock.world())
+    stream = following.follow(handle, None, until=2)
+    assert told(stream) == [(1, "FULL", [("+I", 1, "a")]), (2, "APPEND", [("+I", 2, "b")])]
+    assert clock.waited == [3000] * 4
+    assert told(following.follow(replace(handle, world=Clock().world()), 1, until=2, poll=timedelta(seconds=1))) != []
+
+
+def test_an_empty_table_is_followed_from_its_first_snapshot(tmp_path):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1"})
+    assert told(table.follow(until="latest")) == []
+    assert told(table.follow(until=datetime.now(UTC) - timedelta(hours=1))) == []
+    stream = table.follow("latest", until="latest")
+    table.upsert([{"k": 1, "v": "a"}])
+    assert told(stream) == [(1, "APPEND", [("+I", 1, "a")])]
+
+
+def test_young_snapshots_are_waited_for(tmp_path):
+    table = grown(tmp_path)
+    handle = table.handle().with_options({"streaming.read.snapshot.delay": "1 h"})
+    late = table.snapshots()["time"].max() + timedelta(hours=2)
+    clock = Clock(*[lambda: None] * 2)
+    world = replace(clock.world(), now_ms=lambda: int(late.timestamp() * 1000) if clock.waited else int(late.timestamp() * 1000) - 3 * 3_600_000)
+    assert told(following.follow(replace(handle, world=world), 3, until=3)) == [(3, "APPEND", [("-D", 2, None)])]
+    assert clock.waited == [10_000]
+
+
+def test_a_change_is_shown_without_reading_it(tmp_path):
+    change = next(grown(tmp_path).follow(1))
+    for path in tmp_path.rglob("data-*"):
+        path.unlink()
+    assert "snapshot 1 APPEND" in repr(change)
+    assert "snapshot 1 APPEND" in change._repr_html_()
+    change.ack()
+
+
+def _write(path: str, turns: int) -> None:
+    table = lk.open(path)
+    for turn in range(turns):
+        table.upsert([{"k": k, "v": f"{turn}.{k}"} for k in range(turn % 5, 20, 3)])
+        if turn % 4 == 3:
+            table.delete(f"k = {turn % 20}")
+    table.upsert([{"k": -1, "v": "over"}])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_one_process_writes_and_another_follows(tmp_path, producer):
+    table = lk.create(tmp_path / "t", COLUMNS, **KEY, options={"bucket": "2", "changelog-producer": producer})
+    writer = multiprocessing.get_context("spawn").Process(target=_write, args=(str(tmp_path / "t"), 30))
+    writer.start()
+    rows: dict[int, str] = {}
+    for change in table.follow(1, consumer="me", poll=0.01):
+        replayed(rows, change.frame.collect())
+        change.ack()
+        if -1 in rows:
+            break
+    writer.join()
+    assert writer.exitcode == 0
+    assert rows == dict(table.scan().collect().rows())

@@ -1,0 +1,224 @@
+"""`t.remove_orphans` as its user meets it: what writers left goes, when it is old; what anything needs stays; what looks wrong is refused."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakekit as lk
+from lakekit.care import orphans
+from lakekit.world import REAL
+from spec_tests.laws.test_care_histories import KINDS, History
+from spec_tests.longer import some
+from spec_tests.reliability.kept import needed, on_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
+NOW = timedelta(0)
+
+
+def filled(path, **options: str) -> lk.Table:
+    table = lk.create(path, COLUMNS, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1", **options})
+    for turn in range(3):
+        table.upsert([{"p": turn % 2, "k": k, "v": f"{turn}"} for k in range(5)])
+    return table
+
+
+def planted(path: Path) -> list[Path]:
+    """A file of each kind that nothing refers to."""
+    found = [
+        path / "manifest" / "manifest-00000000-0000-0000-0000-000000000000-0",
+        path / "manifest" / "manifest-list-00000000-0000-0000-0000-000000000000-0",
+        path / "manifest" / "index-manifest-00000000-0000-0000-0000-000000000000-0",
+        path / "index" / "index-00000000-0000-0000-0000-000000000000-0",
+        path / "statistics" / "stat-00000000-0000-0000-0000-000000000000-0",
+        path / "snapshot" / ".snapshot-9.tmp",
+        path / "changelog" / ".changelog-9.tmp",
+    ]
+    buckets = sorted({one.parent for one in path.rglob("bucket-*/*")})
+    names = ("data-00000000-0000-0000-0000-000000000000-{}.parquet", "x-{}.index", ".data-{}.tmp")  # no name twice: the reference finds one of them
+    found += [bucket / name.format(at) for at, bucket in enumerate(buckets) for name in names]
+    for one in found:
+        one.parent.mkdir(exist_ok=True)
+        one.write_bytes(b"lost")
+    return found
+
+
+def aged(paths, days: float = 3) -> None:
+    for path in paths:
+        os.utime(path, (time.time() - days * 86400,) * 2)
+
+
+def forget() -> None:
+    """Nothing that was decoded is remembered, as in another process."""
+    REAL.decoded.__init__(REAL.decoded.budget_bytes)
+
+
+def test_a_dry_run_tells_and_the_other_removes(tmp_path):
+    table = filled(tmp_path)
+    lost, rows = planted(tmp_path), table.scan().sort("p", "k").collect()
+    aged(lost)
+    told = table.remove_orphans()
+    assert set(told["path"]) == {str(one) for one in lost}
+    assert set(told["kind"]) == {"data", "manifest", "index", "statistics", "temporary"}
+    assert set(told["size_bytes"]) == {4}
+    assert all(one.exists() for one in lost)
+    assert table.remove_orphans(dry_run=False).equals(told)
+    assert not any(one.exists() for one in lost)
+    assert table.remove_orphans(older_than=NOW).is_empty()
+    assert table.scan().sort("p", "k").collect().equals(rows)
+    assert not list(tmp_path.rglob(".clock*"))
+
+
+def test_young_files_stay(tmp_path):
+    table = filled(tmp_path)
+    lost = planted(tmp_path)
+    assert table.remove_orphans(dry_run=False).is_empty()
+    aged(lost[:2], days=0.5)
+    assert len(table.remove_orphans(dry_run=False, older_than=timedelta(hours=6))) == 2
+    aged(lost[2:4], days=2)
+    assert len(table.remove_orphans(dry_run=False, older_than=datetime.now() - timedelta(days=1))) == 2  # noqa: DTZ005 - naive is local
+
+
+def test_a_time_to_come_is_refused(tmp_path):
+    table = filled(tmp_path)
+    with pytest.raises(lk.InvalidOption, match="in the future"):
+        table.remove_orphans(older_than=datetime.now() + timedelta(hours=1))  # noqa: DTZ005
+    with pytest.raises(lk.InvalidOption, match="older_than"):
+        table.remove_orphans(older_than="last week")
+
+
+def test_what_a_commit_adds_meanwhile_is_no_orphan(tmp_path, monkeypatch):
+    table = filled(tmp_path)
+    read = orphans.roots.every
+    monkeypatch.setattr(orphans, "AGE_MS", 0)
+
+    def late(handle):
+        monkeypatch.setattr(orphans.roots, "every", read)
+        table.upsert([{"p": 0, "k": 99, "v": "late"}])
+        return read(handle)
+
+    monkeypatch.setattr(orphans.roots, "every", late)
+    assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
+    assert table.check(deep=True).ok
+
+
+def test_a_snapshot_that_expires_meanwhile_changes_nothing(tmp_path, monkeypatch):
+    table = filled(tmp_path)
+    read = orphans._names
+
+    def late(handle, some):
+        monkeypatch.setattr(orphans, "_names", read)
+        forget()
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        return read(handle, some)
+
+    monkeypatch.setattr(orphans, "_names", late)
+    assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
+    assert table.check(deep=True).ok
+
+
+def test_a_table_without_roots_is_refused(tmp_path):
+    table = filled(tmp_path)
+    for one in (tmp_path / "snapshot").iterdir():
+        one.unlink()
+    with pytest.raises(lk.Conflict, match=r"refers to any file.*force=True"):
+        table.remove_orphans(dry_run=False, older_than=NOW)
+    assert list(tmp_path.rglob("data-*"))
+    assert len(table.remove_orphans(dry_run=False, older_than=NOW, force=True))
+    assert not list(tmp_path.rglob("data-*"))
+
+
+def test_so_many_that_it_must_be_an_error(tmp_path):
+    table = filled(tmp_path)
+    lost = [tmp_path / "manifest" / f"manifest-{number}" for number in range(150)]
+    for one in lost:
+        one.write_bytes(b"")
+    aged(lost)
+    with pytest.raises(lk.Conflict, match=r"150 of \d+ files .* would go"):
+        table.remove_orphans(dry_run=False, older_than=NOW)
+    assert len(table.remove_orphans(dry_run=False, older_than=NOW, force=True)) == 150
+
+
+@pytest.mark.parametrize("broken", ["manifest", "snapshot", "tag", "branch"])
+def test_what_cannot_be_read_stops_everything(tmp_path, broken):
+    table = filled(tmp_path)
+    table.create_tag("v1")
+    lost = planted(tmp_path)
+    aged(lost)
+    if broken == "manifest":
+        next(one for one in (tmp_path / "manifest").iterdir() if one not in lost).unlink()
+        forget()
+    elif broken == "branch":
+        (tmp_path / "branch" / "branch-b" / "snapshot").mkdir(parents=True)
+    else:
+        next((tmp_path / broken).glob(f"{broken}-*")).write_text("{")
+    with pytest.raises(lk.LakekitError):
+        lk.open(tmp_path).remove_orphans(dry_run=False)
+    assert all(one.exists() for one in lost)
+
+
+def test_files_that_point_elsewhere_are_not_followed(tmp_path):
+    table = filled(tmp_path / "t")
+    outside = tmp_path / "outside"
+    (outside / "bucket-0").mkdir(parents=True)
+    (outside / "bucket-0" / "data-precious.parquet").write_bytes(b"keep")
+    (tmp_path / "t" / "p=7").symlink_to(outside)
+    (tmp_path / "t" / "bucket-5").symlink_to(outside / "bucket-0")
+    table.remove_orphans(dry_run=False, older_than=NOW)
+    assert (outside / "bucket-0" / "data-precious.parquet").exists()
+
+
+def test_empty_directories_go_when_they_are_old(tmp_path):
+    table = filled(tmp_path)
+    empty = tmp_path / "p=9" / "bucket-0"
+    empty.mkdir(parents=True)
+    table.remove_orphans(dry_run=False)
+    assert empty.exists()
+    aged([empty, empty.parent])
+    table.remove_orphans(dry_run=False)
+    assert not empty.parent.exists()
+    assert (tmp_path / "p=1" / "bucket-0").exists()
+
+
+@pytest.mark.parametrize("case", some([(kind, seed) for seed in range(5) for kind in KINDS], 9))
+def test_of_tables_of_chance_exactly_the_orphans_go(case, tmp_path):
+    """Tags, branches, rollbacks, expiry, long-lived changelogs: what any of them needs is there, and read, when all orphans are gone."""
+    kind, seed = case
+    history = History(kind, seed, str(tmp_path))
+    for _ in range(14):
+        history.step()
+    lost = planted(tmp_path)
+    aged(lost)
+    history.main.remove_orphans(dry_run=False, older_than=NOW, force=True)
+    assert not any(one.exists() for one in lost)
+    assert needed(tmp_path) <= on_disk(tmp_path)
+    assert history.main.remove_orphans(older_than=NOW, force=True).is_empty()
+    history.check()
+
+
+def test_scenario_36_nothing_young_goes_right_after_a_failed_commit(tmp_path, monkeypatch):
+    table = filled(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr("lakekit.commit.attempt._claim", refuse)
+        failing.setattr("lakekit.commit.abandoned.abort", lambda *_: None)  # and who wrote the rows died before tidying up
+        with pytest.raises(lk.StorageFailed):
+            table.upsert([{"p": 0, "k": 7, "v": "lost"}])
+    before = on_disk(tmp_path)
+    assert before > needed(tmp_path)
+    assert table.remove_orphans(dry_run=False).is_empty()
+    assert on_disk(tmp_path) == before
+    aged(tmp_path / name for name in before - needed(tmp_path))
+    assert not table.remove_orphans(dry_run=False).is_empty()
+    assert on_disk(tmp_path) == needed(tmp_path)
+    assert table.check(deep=True).ok
+
+
+def refuse(*_):
+    raise lk.StorageFailed("the disk is gone", path="snapshot")

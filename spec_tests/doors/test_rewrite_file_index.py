@@ -1,0 +1,148 @@
+"""`t.rewrite_file_index` as its user meets it: files that are there get the indexes that options ask for, and lose others; no row moves."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.care import file_indexes
+from lakekit.codec import index_container
+from lakekit.errors import StorageFailed
+from lakekit.files.places import data_file_path, place_of
+from lakekit.meta import manifests, snapshots
+
+COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "a": "STRING", "b": "BIGINT", "m": "MAP<STRING, INT>"}
+BLOOM = "file-index.bloom-filter.columns"
+BITMAP = "file-index.bitmap.columns"
+BSI = "file-index.bsi.columns"
+
+
+def filled(path, *, keyed: bool, **options: str) -> lk.Table:
+    keys = {"primary_keys": ["p", "k"]} if keyed else {}
+    table = lk.create(path, COLUMNS, partition_keys=["p"], options={"bucket": "1" if keyed else "-1", "write-only": "true", **options}, **keys)
+    for turn in range(4):
+        rows = [{"p": turn % 2, "k": turn * 10 + n, "a": f"{turn}.{n}", "b": n if n % 3 else None, "m": {"x": n} if n % 2 else {}} for n in range(10)]
+        table.append(rows)
+    return table
+
+
+def rows(table: lk.Table) -> list[tuple]:
+    return sorted(table.scan().collect().rows(), key=repr)
+
+
+def kinds(table: lk.Table) -> set[tuple[str, str, bool]]:
+    """(column, index, whether it lies in a file of its own) of every live file."""
+    found = set()
+    handle = table.handle()
+    live = manifests.live(handle, snapshots.latest(handle))
+    for at in range(len(live)):
+        file = live.file(at)
+        beside = [name for name in file.extra_files if name.endswith(".index")]
+        data = file.embedded_index
+        if beside:
+            data = handle.storage.read(handle.layout.extra_file(data_file_path(handle, *place_of(live, at), file), beside[0]))
+        for column, indexes in index_container.decode(data).items() if data else ():
+            found |= {(column, kind, bool(beside)) for kind in indexes}
+    return found
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_indexes_are_made_and_dropped_and_no_row_moves(tmp_path, keyed):
+    table = filled(tmp_path, keyed=keyed)
+    before, names = rows(table), set(table.files()["file_name"])
+    table.alter(lk.set_option(BITMAP, "a"))
+    done = table.rewrite_file_index()
+    assert (done.kinds, done.row_count) == (("COMPACT",), 40)
+    assert kinds(table) == {("a", "bitmap", False)}
+    assert table.rewrite_file_index().snapshot_ids == ()
+    table.alter(lk.set_option(BITMAP, "a,m[x]"), lk.set_option(BSI, "b"), lk.set_option(BLOOM, "a"))
+    table.rewrite_file_index()
+    made = {("a", "bloom-filter"), ("a", "bitmap"), ("m[x]", "bitmap"), ("b", "bsi")}
+    assert kinds(table) == {(*one, True) for one in made}  # together too big for a manifest
+    table.alter(lk.reset_option(BLOOM), lk.reset_option(BSI), lk.set_option(BITMAP, "a"))
+    table.rewrite_file_index()
+    assert kinds(table) == {("a", "bitmap", True)}  # an entry that went once does not come again
+    table.alter(lk.reset_option(BITMAP))
+    table.rewrite_file_index()
+    assert kinds(table) == set()
+    table.compact_manifests()
+    assert rows(table) == before
+    assert set(table.files()["file_name"]) == names
+    assert table.check(deep=True).ok
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert len(list(tmp_path.rglob("*.index"))) == len(names)  # empty ones
+    assert rows(table) == before
+
+
+def test_queries_open_fewer_files(tmp_path):
+    table = filled(tmp_path, keyed=False, **{"metadata.stats-mode": "none"})
+    wanted = pl.col("a") == "2.3"
+    assert table.explain(wanted).files_read == 4
+    table.alter(lk.set_option(BITMAP, "a"))
+    table.rewrite_file_index()
+    assert table.explain(wanted).files_read == 1
+    assert table.scan().filter(wanted).collect()["k"].to_list() == [23]
+
+
+def test_some_partitions(tmp_path):
+    table = filled(tmp_path, keyed=True)
+    table.alter(lk.set_option(BLOOM, "a"))
+    assert table.rewrite_file_index(where="p = 1").added_file_count == 2
+    assert table.rewrite_file_index().added_file_count == 2
+    with pytest.raises(lk.InvalidOption, match="no partition column"):
+        table.rewrite_file_index(where="a = 'x'")
+
+
+def test_columns_that_were_renamed_added_and_widened(tmp_path):
+    table = filled(tmp_path, keyed=False)
+    table.alter(lk.rename_column("a", "name"), lk.add_column("late", "INT"))
+    table.append([{"p": 0, "k": 99, "name": "new", "late": 1}])
+    table.alter(lk.set_option(BITMAP, "name,late"))
+    table.rewrite_file_index()
+    assert kinds(table) == {("a", "bitmap", False), ("name", "bitmap", False), ("late", "bitmap", False)}
+    assert table.scan().filter(pl.col("name") == "1.4").collect()["k"].to_list() == [14]
+    assert table.scan().filter(pl.col("late") == 1).collect()["k"].to_list() == [99]
+    assert table.scan().filter(pl.col("late").is_null()).collect().height == 40
+
+
+@pytest.mark.parametrize(("option", "columns", "kind"), [(BLOOM, "nope", lk.InvalidOption), (BSI, "m", lk.Unsupported)])
+def test_what_has_no_index(tmp_path, option, columns, kind):
+    table = filled(tmp_path, keyed=False)
+    with pytest.raises(kind):
+        table.with_options({option: columns}).rewrite_file_index()
+    assert table.snapshots().height == 4
+
+
+def test_another_writer_was_faster(tmp_path, monkeypatch):
+    table = filled(tmp_path, keyed=True, **{"file-index.in-manifest-threshold": "1 b"})
+    table.alter(lk.set_option(BLOOM, "a"))
+    real = file_indexes.publish.publish
+
+    def late(*arguments, **how):
+        monkeypatch.setattr(file_indexes.publish, "publish", real)
+        lk.open(tmp_path).compact(full=True)
+        return real(*arguments, **how)
+
+    monkeypatch.setattr(file_indexes.publish, "publish", late)
+    before = rows(table)
+    with pytest.raises(lk.Conflict):
+        table.rewrite_file_index()
+    assert rows(table) == before
+    assert table.check(deep=True).ok
+    table.rewrite_file_index()
+    assert kinds(table) == {("a", "bloom-filter", True)}
+
+
+def test_a_failure_leaves_no_file(tmp_path, monkeypatch):
+    table = filled(tmp_path, keyed=True, **{"file-index.in-manifest-threshold": "1 b"})
+    table.alter(lk.set_option(BLOOM, "a"))
+
+    def refused(*_, **__):
+        raise StorageFailed("no space left", path="x")
+
+    monkeypatch.setattr(file_indexes.publish, "publish", refused)
+    with pytest.raises(StorageFailed):
+        table.rewrite_file_index()
+    assert not list(tmp_path.rglob("*.index"))
+    assert len(list(tmp_path.rglob("data-*"))) == 4

@@ -1,0 +1,118 @@
+"""Chores from the shell: they do what the method of that name does, tell what went, and delete nothing with --dry-run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+import lakekit as lk
+from lakekit.cli import FINE, NO_TABLE, PROBLEM, USAGE, main
+
+COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    made = lk.create(tmp_path / "t", COLUMNS, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1", "write-only": "true"})
+    for turn in range(4):
+        made.upsert([{"p": turn % 2, "k": k, "v": f"{turn}"} for k in range(5)])
+    return made
+
+
+@pytest.fixture
+def run(capsys, table):
+    """A verb on that table: exit code, what a pipe gets as JSON, stderr."""
+
+    def ran(verb, *arguments, shape="json"):
+        code = main([verb, table.location, *arguments, "--format", shape])
+        captured = capsys.readouterr()
+        return code, [json.loads(line) for line in captured.out.splitlines()] if shape == "json" else captured.out, captured.err
+
+    return ran
+
+
+def test_compact(run, table):
+    code, (told,), err = run("compact", "--full", "--where", "p = 1")
+    assert (code, told["kinds"], told["removed_file_count"], err) == (FINE, ["COMPACT"], 2, "")
+    assert set(table.files().filter(partition="p=1")["level"]) == {5}
+    assert "COMPACT" in run("compact", "--full", shape="table")[1]
+    assert run("compact", "--where", "v = 'x'")[0] == USAGE
+    assert run("compact", "--order-by", "v, k")[0] == USAGE
+
+
+def test_expire(run, table):
+    code, (told,), _ = run("expire", "snapshots", "--retain-max", "2", "--retain-min", "1", "--dry-run")
+    assert (code, told["snapshot_ids"], told["dry_run"]) == (FINE, [1, 2], True)
+    assert table.snapshots().height == 4
+    assert run("expire", "snapshots", "--retain-max", "2", "--retain-min", "1")[1][0]["dry_run"] is False
+    assert table.snapshots()["snapshot_id"].sort().to_list() == [3, 4]
+    assert run("expire", "tags", "--older-than", "2020-01-01")[0] == FINE
+    assert run("expire", "consumers", "--expiration", "1 d")[0] == FINE
+    code, _, err = run("expire", "consumers", "--retain-max", "1")
+    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take expiration\n")
+    assert run("expire", "snapshots", "--older-than", "long ago")[0] == USAGE
+
+
+def test_tags(run, table):
+    assert run("tag", "create", "v1", "--at", "2", "--retain", "30 d", shape="table") == (FINE, f"{table.name} · tag v1: created\n", "")
+    assert table.tags().select("tag", "snapshot_id").rows() == [("v1", 2)]
+    assert run("tag", "replace", "v1")[:2] == (FINE, [])
+    assert run("tag", "rename", "v1", "v2")[0] == FINE
+    assert table.tags().select("tag", "snapshot_id").rows() == [("v2", 4)]
+    assert run("tag", "delete", "v2", "--dry-run")[1][0]["dry_run"] is True
+    assert run("tag", "delete", "v2")[0] == FINE
+    assert table.tags().is_empty()
+    assert run("tag", "delete", "v2")[0] == PROBLEM
+    assert "needs a new name" in run("tag", "rename", "v2")[2]
+    assert "takes one name" in run("tag", "create", "v2", "v3")[2]
+
+
+def test_branches_and_rollback(run, table):
+    table.create_tag("v1", at=2)
+    assert run("branch", "create", "dev", "--tag", "v1")[0] == FINE
+    assert run("branch", "rename", "dev", "next")[0] == FINE
+    assert table.branches()["branch"].to_list() == ["next"]
+    assert run("branch", "forward", "next", shape="table")[1] == f"{table.name} · branch next: main follows it\n"
+    assert table.snapshots()["snapshot_id"].max() == 2
+    table.upsert([{"p": 0, "k": 9, "v": "late"}])
+    assert run("rollback", "2", "--dry-run")[1][0]["snapshot_ids"] == [3]
+    assert table.snapshots()["snapshot_id"].max() == 3
+    assert run("rollback", "v1")[0] == FINE
+    assert table.snapshots()["snapshot_id"].max() == 2
+    assert run("branch", "delete", "next")[0] == FINE
+    table.upsert([{"p": 0, "k": 8, "v": "more"}])
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert run("tag", "create", "again", "--at", "2")[0] == FINE  # only a tag keeps it
+    assert run("rollback", "2")[0] == FINE
+    assert table.snapshots()["snapshot_id"].to_list() == [2]
+    assert run("rollback", "77")[0] == PROBLEM
+
+
+def test_orphans(run, table, tmp_path):
+    lost = tmp_path / "t" / "manifest" / "manifest-lost"
+    lost.write_bytes(b"lost")
+    os.utime(lost, (time.time() - 5 * 86400,) * 2)
+    assert [one["path"] for one in run("orphans")[1]] == [str(lost)]
+    assert run("orphans", "--older-than", "9 d")[1] == []
+    run("orphans", "--delete", "--dry-run")
+    assert lost.exists()
+    assert len(run("orphans", "--delete")[1]) == 1
+    assert not lost.exists()
+    assert run("orphans", "--older-than", "some")[0] == USAGE
+
+
+def test_analyze_and_rewrite_index(run, table):
+    assert run("analyze", "--columns", "k, v")[1][0]["kinds"] == ["ANALYZE"]
+    assert run("analyze", "--columns", "x")[0] == PROBLEM
+    table.alter(lk.set_option("file-index.bloom-filter.columns", "v"))
+    assert run("rewrite-index", "--where", "p = 0")[1][0]["added_file_count"] == 2
+
+
+@pytest.mark.parametrize("verb", [("compact",), ("expire", "snapshots"), ("tag", "create", "a"), ("orphans",), ("rollback", "1"), ("analyze",)])
+def test_where_there_is_no_table(capsys, tmp_path, verb):
+    name, *rest = verb
+    assert main([name, str(tmp_path), *rest]) == NO_TABLE
+    assert "no Paimon table" in capsys.readouterr().err

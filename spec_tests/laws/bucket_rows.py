@@ -1,0 +1,63 @@
+"""Tables in memory, the writers of their buckets, and what those left: for the tests of writers."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from lakekit.bucket.restore import NOTHING
+from lakekit.bucket.writer import BucketWriter
+from lakekit.commit.publish import publish
+from lakekit.files.file_names import file_names
+from lakekit.files.places import data_file_path
+from lakekit.files.read import scan_files
+from lakekit.format.dtypes import polars_schema
+from lakekit.meta.handle import open_handle
+from lakekit.model.schema import TableSchema
+from lakekit.read import lazy, scan
+from lakekit.storage.memory import MemoryStorage
+from lakekit.types import Field, parse
+
+EMPTY = bytes(12)
+KV = {"k": "INT NOT NULL", "v": "STRING"}
+
+
+def table(columns=KV, keys=("k",), partitions=(), **options):
+    """A table in memory."""
+    storage = MemoryStorage()
+    fields = tuple(Field(name, parse(text), id=at) for at, (name, text) in enumerate(columns.items()))
+    given = {key.replace("_", "-").replace("--", "."): value for key, value in {"bucket": "1", **options}.items()}
+    schema = TableSchema(
+        version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=tuple(keys), partition_keys=tuple(partitions), options=given
+    )
+    storage.put("/t/schema/schema-0", schema.to_json())
+    return open_handle("/t", storage=storage)
+
+
+def rows(handle, *given):
+    """Rows as a frame for a bucket writer: the values, and a kind in key tables."""
+    kind = {"_VALUE_KIND": pl.Int8()} if handle.schema.primary_keys else {}
+    return pl.DataFrame(list(given), schema={**polars_schema(handle.schema.fields), **kind}, orient="row")
+
+
+def writer(handle, restored=NOTHING, bucket=0, total=None, **more):
+    return BucketWriter(handle, EMPTY, bucket, handle.options.bucket if total is None else total, restored, file_names(handle), **more)
+
+
+def held(handle, files, bucket=0):
+    """The rows of some files as they lie, with their system columns."""
+    paths = [data_file_path(handle, EMPTY, bucket, file) for file in files]
+    system = ("_SEQUENCE_NUMBER", "_VALUE_KIND") if handle.schema.primary_keys else ("_SEQUENCE_NUMBER",)
+    return scan_files(handle, files, paths, handle.schema.fields, system=system).collect().rows()
+
+
+def stored(handle):
+    """The names of all data and index files."""
+    return sorted(path.rpartition("/")[2] for path in handle.storage.files if "/bucket-" in path or "/index/" in path)
+
+
+def read(handle):
+    return lazy.lazy(scan.scan(handle, None)).collect()
+
+
+def commit(handle, messages, identifier=1, user="u"):
+    return publish(handle, messages, commit_user=user, identifier=identifier)

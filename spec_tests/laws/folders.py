@@ -1,0 +1,22 @@
+"""Format tables for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import lakekit as lk
+from lakekit.meta.handle import Ground
+from lakekit.model.layout import Layout
+from lakekit.storage.local import LocalStorage
+from lakekit.table.folder_tables import define_format_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def made(path: Path, schema: dict[str, str], format_name: str, *, partition_keys: tuple[str, ...] = (), location: str | None = None, **options: str) -> Any:
+    """A new format table; options with `_` for `-` and `__` for `.`."""
+    given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    ground = Ground(name=path.name, storage=LocalStorage(), layout=Layout(root=str(path)))
+    define_format_table(ground, schema, format_name=format_name, location=location, partition_keys=partition_keys, options=given)
+    return lk.open(path)

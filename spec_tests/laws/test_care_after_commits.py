@@ -1,0 +1,471 @@
+"""What happens by itself after a commit: automatic tags, and expiry of everything that expires. The clock is the test's."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+import lakekit as lk
+from lakekit.care import auto_tags, expire, expire_partitions, maintain, tags
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.meta import snapshots
+from lakekit.world import World, wall_clock_ms
+from spec_tests.reliability.kept import needed, on_disk
+
+SCHEMA = {"k": "INT NOT NULL", "dt": "STRING NOT NULL"}
+DAY = 86_400_000
+
+
+def made(path, *, partitioned=False, **options):
+    given = {"bucket": "1", "sink.process-time-zone": "UTC", **options}
+    keys = {"primary_keys": ["k", "dt"], "partition_keys": ["dt"]} if partitioned else {"primary_keys": ["k"]}
+    return lk.create(str(path), SCHEMA, options=given, **keys)
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def stamped(table: lk.Table, *times: str, watermark: bool = False) -> None:
+    """A snapshot at each time: its file says so, whoever made it."""
+    for text in times:
+        table.append([{"k": 1, "dt": "2024-01-01"}])
+        handle = table.handle()
+        snapshot = snapshots.latest(handle)
+        changed = replace(snapshot, watermark=at(text)) if watermark else replace(snapshot, time_millis=at(text))
+        handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())
+
+
+def named(table: lk.Table) -> list[tuple[str, int]]:
+    return sorted(table.tags().select("tag", "snapshot_id").rows())
+
+
+@pytest.mark.parametrize(
+    ("options", "times", "expected"),
+    [
+        ({}, ("2023-07-18 12:12", "2023-07-18 23:59", "2023-07-19 00:00", "2023-07-21 05:00"), [("2023-07-17", 1), ("2023-07-18", 3), ("2023-07-20", 4)]),
+        ({"tag.creation-delay": "5 s"}, ("2023-07-18 12:12", "2023-07-19 00:00:04.999", "2023-07-19 00:00:05"), [("2023-07-17", 1), ("2023-07-18", 3)]),
+        (
+            {"tag.automatic-completion": "true"},
+            ("2023-07-18 12:12", "2023-07-21 01:00", "2023-07-21 02:00"),
+            [("2023-07-17", 1), ("2023-07-18", 2), ("2023-07-19", 3)],
+        ),
+        (
+            {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes"},
+            ("2023-07-18 12:12", "2023-07-18 13:00"),
+            [("20230718 11", 1), ("20230718 12", 2)],
+        ),
+        ({"tag.creation-period": "two-hours", "tag.period-formatter": "without_dashes"}, ("2023-07-18 13:12",), [("2023-07-18 10", 1)]),
+        ({"tag.creation-period-duration": "15 min"}, ("2023-07-18 13:12", "2023-07-18 13:20"), [("202307181245", 1), ("202307181300", 2)]),
+        ({"tag.num-retained-max": "2"}, ("2023-07-18 12:00", "2023-07-19 12:00", "2023-07-20 12:00"), [("2023-07-18", 2), ("2023-07-19", 3)]),
+        ({"sink.process-time-zone": "Asia/Tokyo"}, ("2023-07-18 16:00",), [("2023-07-18", 1)]),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_automatic_tags_are_those_of_the_last_period(options, times, expected, tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    automatic = {"tag.automatic-creation": "process-time", **options}
+    for text in times:
+        stamped(table, text)
+        auto_tags.create(table.handle().with_options(automatic))
+    assert named(table) == expected
+    again = made(tmp_path / "once", **{"write-only": "true"})
+    stamped(again, *times)
+    auto_tags.create(again.handle().with_options(automatic))
+    assert named(again) == expected
+    assert needed(again.location) == on_disk(again.location)
+
+
+def test_automatic_tags_look_anew_after_a_rollback(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    stamped(table, "2023-07-18 12:00", "2023-07-18 13:00", "2023-07-18 14:00", "2023-07-18 15:00")
+    handle = table.handle().with_options({"tag.automatic-creation": "process-time"})
+    assert auto_tags.create(handle) == ["2023-07-17"]
+    table.rollback(1)
+    stamped(table, "2023-07-19 12:00", "2023-07-19 13:00", "2023-07-19 13:00", "2023-07-19 13:00")
+    assert auto_tags.create(handle) == ["2023-07-18"]
+    assert named(table) == [("2023-07-17", 1), ("2023-07-18", 2)]
+
+
+def test_automatic_tags_by_watermark_wait_for_one(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    table.append([{"k": 1, "dt": "a"}])
+    handle = table.handle().with_options({"tag.automatic-creation": "watermark"})
+    assert auto_tags.create(handle) == []
+    stamped(table, "2023-07-18 12:12", watermark=True)
+    assert auto_tags.create(handle) == ["2023-07-17"]
+    assert named(table) == [("2023-07-17", 2)]
+
+
+def test_options_of_automatic_tags_that_make_no_sense_are_refused(tmp_path):
+    handle = made(tmp_path / "t").handle()
+    for options in ({"tag.creation-delay": "1 d"}, {"sink.process-time-zone": "Nowhere"}, {"tag.creation-period-duration": "0 ms"}):
+        table = made(tmp_path / str(options), **{"write-only": "true"})
+        table.append([{"k": 1, "dt": "a"}])
+        with pytest.raises(InvalidOption):
+            auto_tags.create(table.handle().with_options({"tag.automatic-creation": "process-time", **options}))
+    assert auto_tags.create(handle) == []
+
+
+def test_commits_make_the_tags_that_are_due(tmp_path):
+    table = made(tmp_path / "t", **{"tag.automatic-creation": "process-time", "tag.default-time-retained": "1 d"})
+    for _ in range(3):
+        table.append([{"k": 1, "dt": "a"}])
+    assert [number for _, number in named(table)] == [1]
+    table.with_options({"tag.default-time-retained": "0 ms", "tag.creation-period": "hourly"}).append([{"k": 2, "dt": "a"}])
+    assert [number for _, number in named(table)] == [1], "the tag of the hour was over at once"
+
+
+def test_a_batch_moves_its_tag(tmp_path):
+    table = made(tmp_path / "t", **{"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest", "tag.create-success-file": "true"})
+    for number in (1, 2):
+        table.append([{"k": 1, "dt": "a"}])
+        assert named(table) == [("newest", number)]
+    assert (tmp_path / "t" / "tag" / "tag-success-file" / "newest_SUCCESS").exists()
+    table.delete_tag("newest")
+    assert not (tmp_path / "t" / "tag" / "tag-success-file" / "newest_SUCCESS").exists()
+    named_by_day = table.with_options({"tag.batch.customized-name": None})
+    assert named_by_day is not None
+    with table.writer(commit_user="stream") as writer:
+        writer.write([{"k": 1, "dt": "a"}])
+        writer.commit(1)
+    assert named(table) == [], "a stream is no batch"
+
+
+def test_snapshots_expire_after_commits(tmp_path):
+    table = made(tmp_path / "t", **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3"})
+    for number in range(6):
+        table.append([{"k": number, "dt": "a"}])
+    assert table.snapshots().height <= 3
+    assert needed(table.location) == on_disk(table.location)
+    assert table.scan().collect().height == 6
+    quiet = table.with_options({"write-only": "true"})
+    for number in range(3):
+        quiet.append([{"k": number, "dt": "a"}])
+    assert quiet.snapshots().height > 3
+    quiet.compact(full=True)
+    assert quiet.snapshots().height <= 3, "a dedicated compaction looks after write-only tables"
+
+
+def test_changelogs_live_longer_and_then_expire_after_commits(tmp_path):
+    options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "changelog.num-retained.min": "1", "changelog.num-retained.max": "5"}
+    table = made(tmp_path / "t", **options, **{"changelog-producer": "input"})
+    for number in range(12):
+        table.append([{"k": number, "dt": "a"}])
+    handle = table.handle()
+    newest, kept = snapshots.latest_id(handle), snapshots.changelog_ids(handle)
+    assert kept
+    assert kept[0] >= newest - 6
+    assert needed(table.location) == on_disk(table.location)
+
+
+def test_what_goes_wrong_afterwards_is_a_warning(tmp_path):
+    table = made(tmp_path / "t", **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    table.append([{"k": 1, "dt": "a"}])
+    (tmp_path / "t" / "branch" / "branch-b" / "snapshot").mkdir(parents=True)
+    (tmp_path / "t" / "branch" / "branch-b" / "snapshot" / "snapshot-1").write_text('{"version" : 3, "id" : 1}', encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"is done; expiring snapshots afterwards failed.*snapshot-1"):
+        done = table.append([{"k": 2, "dt": "a"}])
+    assert done.snapshot_id == 2
+    assert table.snapshots().height == 2
+
+
+# ---- which snapshots go --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_retention_is_as_the_released_engine_counts(tmp_path):
+    """ENGINE 5.9 with the snapshot's own time: at most 5, at least 2, one hour."""
+    times = ("10:00", "10:20", "10:40", "11:00", "11:20", "11:30", "11:35", "11:36")
+    expected = {4: 1, 5: 2, 6: 3, 7: 3, 8: 4}
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for number, text in enumerate(times, start=1):
+        stamped(table, f"2024-01-01 {text}")
+        how = expire.Retained(most=5, fewest=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, at_once=50)
+        expire.expire_snapshots(table.handle(), how)
+        if number in expected:
+            assert snapshots.earliest_id(table.handle()) == expected[number], number
+    with pytest.raises(InvalidOption):
+        table.expire_snapshots(retain_max=1, retain_min=2)
+    with pytest.raises(InvalidOption):
+        table.expire_snapshots(retain_max=0, retain_min=0)
+
+
+def test_consumers_keep_what_they_have_not_read(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for _ in range(6):
+        table.append([{"k": 1, "dt": "a"}])
+    table.reset_consumer("slow", next_snapshot=4)
+    table.reset_consumer("fast", next_snapshot=7)
+    far = {"retain_max": 1, "retain_min": 1, "older_than": "9999-01-01"}
+    assert table.expire_snapshots(**far, max_deletes=2).snapshot_ids == (1, 2)
+    assert table.expire_snapshots(**far).snapshot_ids == (3,)
+    assert table.with_options({"consumer.changelog-only": "true"}).expire_snapshots(**far, dry_run=True).snapshot_ids == (4, 5)
+    with pytest.raises(InvalidOption):
+        table.expire_consumers()
+    assert table.expire_consumers(expiration="1 d").consumers == ()
+    assert table.expire_consumers(including="s.*", excluding="slow").consumers == ()
+    assert table.expire_consumers(including="s.*", dry_run=True).consumers == ("slow",)
+    table.reset_consumer("slow")
+    with pytest.raises(lk.ConsumerNotFound):
+        table.reset_consumer("slow")
+    assert table.expire_snapshots(**far).snapshot_ids == (4, 5)
+
+
+def test_empty_directories_go_where_the_option_says(tmp_path):
+    table = made(tmp_path / "t", partitioned=True, **{"write-only": "true", "snapshot.clean-empty-directories": "true"})
+    table.append([{"k": 1, "dt": "a"}, {"k": 1, "dt": "b"}])
+    table.drop_partitions([{"dt": "a"}])
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
+    assert not (tmp_path / "t" / "dt=a").exists()
+    assert (tmp_path / "t" / "dt=b" / "bucket-0").exists()
+
+
+# ---- partitions ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_partitions_expire_by_value_and_by_time(tmp_path):
+    table = made(tmp_path / "t", partitioned=True, **{"write-only": "true"})
+    days = ("2023-12-30", "2024-01-01", "nonsense", "2999-01-01")
+    for day in days:
+        table.append([{"k": 1, "dt": day}])
+    told = table.expire_partitions(expiration="7 d", dry_run=True)
+    assert told.partitions == ("dt=2023-12-30", "dt=2024-01-01")
+    assert table.expire_partitions(expiration="7 d", max_expires=1).partitions == ("dt=2023-12-30",)
+    assert table.expire_partitions(expiration="7 d", strategy="update-time").partitions == ()
+    assert sorted(table.scan().collect()["dt"]) == ["2024-01-01", "2999-01-01", "nonsense"]
+    later = replace(table.handle(), world=World(now_ms=lambda: wall_clock_ms(0) + at("2500-01-01")))
+    assert expire_partitions.expire(later, 7 * DAY, strategy="update-time").partitions == ("dt=2024-01-01", "dt=2999-01-01", "dt=nonsense")
+    with pytest.raises(InvalidOption):
+        table.expire_partitions()
+    with pytest.raises(InvalidOption):
+        table.expire_partitions(expiration="7 d", strategy="custom")
+    with pytest.raises(InvalidOption):
+        made(tmp_path / "plain").expire_partitions(expiration="7 d")
+
+
+def test_partitions_expire_after_commits_once_in_an_interval(tmp_path):
+    options = {"partition.expiration-time": "7 d", "partition.expiration-check-interval": "0 s", "partition.expiration-batch-size": "1"}
+    table = made(tmp_path / "t", partitioned=True).with_options(options)
+    table.append([{"k": 1, "dt": day} for day in ("2023-12-30", "2024-01-01", "2999-01-01")])
+    assert table.scan().collect()["dt"].to_list() == ["2999-01-01"]
+    assert table.snapshots()["kind"].to_list() == ["APPEND", "OVERWRITE", "OVERWRITE"]
+    handle = made(tmp_path / "u", partitioned=True).handle().with_options({**options, "partition.expiration-check-interval": "1 h"})
+    times = iter((0, 3_600_001, 3_600_002, 7_200_003))
+    handle = replace(handle, world=World(now_ms=lambda: next(times), new_id=lambda: "000000"))
+    assert [expire_partitions.is_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
+    assert expire_partitions.is_due(handle.with_options({"end-input.check-partition-expire": "true"}), ends=True)
+
+
+def test_partitions_are_said_to_be_complete(tmp_path):
+    table = made(tmp_path / "t", partitioned=True)
+    table.mark_partition_done([{"dt": "2024-01-01"}])
+    file = tmp_path / "t" / "dt=2024-01-01" / "_SUCCESS"
+    first = file.read_text(encoding="utf-8")
+    table.mark_partition_done([{"dt": "2024-01-01"}])
+    assert first.split(",")[0] == file.read_text(encoding="utf-8").split(",")[0], "it keeps the time when it came"
+    with pytest.raises(InvalidOption):
+        table.mark_partition_done([{}])
+    with pytest.raises(Unsupported):
+        table.with_options({"partition.mark-done-action": "success-file,http-report"}).mark_partition_done([{"dt": "x"}])
+
+
+# ---- tags ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_tags_live_as_long_as_they_are_told(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true", "tag.default-time-retained": "2 d"})
+    table.append([{"k": 1, "dt": "a"}])
+    table.create_tag("two days")
+    table.create_tag("one hour", retain="1 h")
+    handle = table.handle()
+    tags.create(handle.with_options({"tag.default-time-retained": None}), "for ever")
+    now = handle.world.now_ms()
+    for hours, gone in ((0, ()), (2, ("one hour",)), (49, ("one hour", "two days"))):
+        later = replace(handle, world=World(now_ms=lambda hours=hours: now + hours * 3_600_000))
+        assert auto_tags.expire(later, dry_run=True).tags == gone
+    assert table.expire_tags(older_than="2020-01-01").tags == ()
+    assert table.expire_tags(older_than="9999-01-01").tags == ("for ever", "one hour", "two days")
+
+
+def test_names_of_tags_and_branches_that_none_can_have(tmp_path):
+    table = made(tmp_path / "t")
+    table.append([{"k": 1, "dt": "a"}])
+    table.create_tag("a")
+    for name in ("", "  ", "a/b", "..\\x", "x\n", "x" * 300, "/etc/passwd", ".."):
+        with pytest.raises(InvalidOption):
+            table.create_tag(name)
+        with pytest.raises(InvalidOption):
+            table.create_branch(name)
+    for name in ("main", "123", " x", "x/../y"):
+        with pytest.raises(InvalidOption):
+            table.create_branch(name, tag="a")
+    table.create_tag("123")
+    table.create_tag("main")
+    for name in ("a'b\"", "湖", "%2F"):
+        table.create_tag(name)
+        assert table.scan(at=name).collect().height == 1
+    with pytest.raises(lk.TagAlreadyExists):
+        table.create_tag("a")
+    table.create_tag("a", if_not_exists=True)
+    with pytest.raises(lk.TagAlreadyExists):
+        table.rename_tag("123", "a")
+    for missing in (
+        table.delete_tag,
+        table.replace_tag,
+        lambda name: table.rename_tag(name, "z"),
+        lambda name: table.create_branch("b", tag=name),
+        table.rollback,
+    ):
+        with pytest.raises(lk.TagNotFound):
+            missing("nobody")
+    with pytest.raises(lk.SnapshotNotFound):
+        table.create_tag("x", at=9)
+    with pytest.raises(lk.SnapshotNotFound):
+        made(tmp_path / "empty").create_tag("x")
+    with pytest.raises(InvalidOption):
+        table.create_tag("x", retain="soon")
+
+
+def test_branches_that_are_missing_or_in_use(tmp_path):
+    table = made(tmp_path / "t")
+    table.append([{"k": 1, "dt": "a"}])
+    for missing in (table.delete_branch, table.fast_forward, lambda name: table.rename_branch(name, "z")):
+        with pytest.raises(lk.BranchNotFound):
+            missing("nobody")
+        with pytest.raises(InvalidOption):
+            missing("main")
+    table.create_branch("b")
+    with pytest.raises(lk.BranchAlreadyExists):
+        table.create_branch("b")
+    with pytest.raises(lk.SnapshotNotFound):
+        table.fast_forward("b")
+    with pytest.raises(InvalidOption):
+        table.branch("b").fast_forward("b")
+    with pytest.raises(InvalidOption):
+        table.with_options({"scan.fallback-branch": "b"}).delete_branch("b")
+    table.branch("b").append([{"k": 7, "dt": "b"}])
+    assert table.branch("b").scan().collect().rows() == [(7, "b")]
+    assert table.delete_branch("b", dry_run=True).snapshot_ids == (1,)
+    assert table.branches()["branch"].to_list() == ["b"]
+    assert table.delete_branch("b").branches == ("b",)
+    assert not (tmp_path / "t" / "branch" / "branch-b").exists()
+
+
+def test_rollback_goes_to_a_snapshot_a_tag_or_a_time(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for number in range(1, 6):
+        table.append([{"k": number, "dt": "a"}])
+    table.create_tag("two", at=2)
+    table.create_tag("four", at=4)
+    assert table.rollback(4, dry_run=True).snapshot_ids == (5,)
+    time = table.snapshots()["time"].to_list()
+    assert all(first < second for first, second in pairwise(time))
+    done = table.rollback(time[2])
+    assert (done.snapshot_ids, done.tags) == ((4, 5), ("four",))
+    assert table.scan().collect().height == 3
+    table.append([{"k": 9, "dt": "b"}])
+    assert table.snapshots()["snapshot_id"].to_list() == [1, 2, 3, 4]
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
+    assert table.rollback("two").snapshot_ids == (4,)
+    assert table.snapshots()["snapshot_id"].to_list() == [2]
+    assert sorted(table.scan().collect()["k"]) == [1, 2]
+    table.append([{"k": 9, "dt": "b"}])
+    assert table.snapshots()["snapshot_id"].to_list() == [2, 3]
+    assert table.check().ok
+    with pytest.raises(lk.SnapshotNotFound):
+        table.rollback(1)
+
+
+def test_nothing_is_done_where_others_are_meant_to(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true", "tag.automatic-creation": "process-time"})
+    done = table.append([{"k": 1, "dt": "a"}])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert maintain.after(table.handle(), done) is done
+    assert table.tags().height == 0
+
+
+def test_how_long_things_stay_is_said_by_options(tmp_path):
+    options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "0 ms", "snapshot.expire.limit": "2", "tag.time-expire-enabled": "false"}
+    table = made(tmp_path / "t", **options)
+    quiet = table.with_options({"write-only": "true"})
+    for number in range(5):
+        quiet.append([{"k": number, "dt": "a"}])
+    table.create_tag("over", at=1, retain="0 ms")
+    table.append([{"k": 9, "dt": "a"}])
+    assert table.snapshots()["snapshot_id"].to_list()[0] == 3, "two at once"
+    assert named(table) == [("over", 1)]
+    table.with_options({"tag.time-expire-enabled": "true", "snapshot.time-retained": "1 h"}).append([{"k": 9, "dt": "a"}])
+    assert table.snapshots()["snapshot_id"].to_list()[0] == 3
+    assert named(table) == []
+    lasting = table.with_options({"changelog.time-retained": "1 h"})
+    assert lasting.expire_snapshots(max_deletes=1).snapshot_ids == (3,)
+    assert snapshots.changelog_ids(table.handle()) == [3]
+    table.reset_consumer("old", next_snapshot=9)
+    lasting.with_options({"consumer.expiration-time": "0 ms"}).append([{"k": 9, "dt": "a"}])
+    assert table.consumers().height == 0
+
+
+def test_scenario_20_a_tag_keeps_the_files_of_its_snapshot_until_it_goes(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    table.append([{"k": 1, "dt": "a"}])
+    table.create_tag("a")
+    table.overwrite([{"k": 2, "dt": "b"}])
+    [kept] = table.files(at="a")["file_name"].to_list()
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
+    assert table.scan(at="a").collect().rows() == [(1, "a")]
+    assert kept in {path.name for path in (tmp_path / "t" / "bucket-0").iterdir()}
+    assert table.delete_tag("a").data_file_count == 1
+    assert kept not in {path.name for path in (tmp_path / "t" / "bucket-0").iterdir()}
+    assert needed(table.location) == on_disk(table.location)
+
+
+def test_scenario_35_main_goes_forward_to_a_branch(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for number in (1, 2):
+        table.append([{"k": number, "dt": "main"}])
+    table.create_tag("a", at=1)
+    table.create_branch("b", tag="a")
+    table.branch("b").append([{"k": 3, "dt": "branch"}])
+    table.fast_forward("b")
+    assert sorted(table.scan().collect().rows()) == [(1, "main"), (3, "branch")]
+    assert table.snapshots()["snapshot_id"].to_list() == [1, 2]
+    assert table.check().ok
+
+
+def test_a_table_with_a_fallback_branch_is_written_to(tmp_path):
+    table = made(tmp_path / "t", partitioned=True)
+    table.create_branch("back")
+    table.branch("back").append([{"k": 1, "dt": "old"}, {"k": 1, "dt": "new"}])
+    both = table.with_options({"scan.fallback-branch": "back"})
+    both.upsert([{"k": 2, "dt": "new"}])
+    assert sorted(both.scan().collect().rows()) == [(1, "old"), (2, "new")]
+    both.delete("k = 2")
+    assert table.scan().collect().height == 0
+    assert table.branch("back").scan().collect().height == 2
+
+
+def test_a_commit_to_a_table_of_many_young_snapshots_lists_none_of_them(tmp_path, monkeypatch):
+    """Else a commit would cost more with every one before it."""
+    table = lk.create(tmp_path, {"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "snapshot.num-retained.min": "1"})
+    for number in range(3):
+        table.upsert([{"k": number}])
+    listed: list[str] = []
+    ids = expire.snapshots.ids
+    monkeypatch.setattr(expire.snapshots, "ids", lambda handle: listed.append("snapshots") or ids(handle))
+    retained = expire.of_snapshots(table.handle())
+    assert expire.nothing_is_old(table.handle(), retained, 3)
+    assert listed == []
+    for most, since_ms in ((2, retained.since_ms), (retained.most, 2**62)):
+        asked = expire.given(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
+        assert not expire.nothing_is_old(table.handle(), asked, 3)
+    assert expire.nothing_is_old(table.handle(), expire.given(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
+    for wrong in ("2", "nine", "7"):
+        (tmp_path / "snapshot" / "EARLIEST").write_text(wrong)
+        assert not expire.nothing_is_old(table.handle(), retained, 3)
+    (tmp_path / "snapshot" / "EARLIEST").unlink()
+    assert not expire.nothing_is_old(table.handle(), retained, 3)

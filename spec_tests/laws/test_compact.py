@@ -1,0 +1,252 @@
+"""A compaction changes where rows lie and nothing of what is read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lakekit.bucket import read as reading, slices
+from lakekit.bucket.compact import Compacted, Job, compact
+from lakekit.bucket.read import KIND, SEQUENCE, Merge
+from lakekit.bucket.restore import NOTHING, Standing
+from lakekit.bucket.tree import Looking, Tree
+from lakekit.bucket.vectors import Vectors
+from lakekit.errors import LakekitError, SnapshotNotFound
+from lakekit.files.file_names import file_names
+from lakekit.files.places import data_file_path
+from lakekit.files.read import scan_files
+from lakekit.lsm import rule as rules, runs, universal
+from lakekit.lsm.levels import Levels
+from lakekit.meta import manifests, schemas, snapshots
+from lakekit.meta.handle import open_handle
+from lakekit.options.table import TableOptions
+from lakekit.testing.expectations import FIXTURES
+from spec_tests.conftest import DEEP
+from spec_tests.longer import some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.universal import CompactionUnit
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
+
+
+def key_tables() -> list[str]:
+    """Every golden table with a primary key."""
+    found = []
+    for path in sorted(Path(FIXTURES, "tables").glob("*.json")):
+        schemas = sorted((path.with_suffix("") / "schema").glob("schema-*[0-9]"))
+        if schemas and json.loads(schemas[0].read_text())["primaryKeys"]:
+            found.append(path.stem)
+    return found
+
+
+@dataclass
+class Bucket:
+    """A bucket of a table, as a compaction finds and leaves it."""
+
+    handle: Handle
+    rule: MergeRule
+    partition: bytes
+    number: int
+    levels: Levels
+    vectors: Vectors
+
+    def rows(self) -> pl.DataFrame:
+        """What it holds, level 0 included, by key."""
+        files = self.levels.files
+        names = [*self.handle.schema.names]
+        if not files:
+            return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
+        low = slices.keys(self.handle, [file.min_key for file in files])
+        high = slices.keys(self.handle, [file.max_key for file in files])
+        found = runs.sections(
+            low.get_columns(),
+            high.get_columns(),
+            levels=np.array([file.level for file in files]),
+            min_sequence=np.array([file.min_sequence_number for file in files]),
+            max_sequence=np.array([file.max_sequence_number for file in files]),
+        )
+        placed = [files[at] for at in found.files]
+        task = Merge(
+            handle=self.handle,
+            files=tuple(placed),
+            paths=tuple(data_file_path(self.handle, self.partition, self.number, file) for file in placed),
+            rule=self.rule,
+            in_order=bool(found.in_order.all()),
+            deletions=dict(self.vectors.positions),
+        )
+        return reading.rows(task, names, None).sort(self.rule.key)
+
+    def compact(self, unit: CompactionUnit, *, tells: bool = True) -> Compacted:
+        """Compacts some of its files, and is then what that leaves."""
+        tree = Tree(
+            handle=self.handle,
+            partition=self.partition,
+            bucket=self.number,
+            names=file_names(self.handle),
+            rule=self.rule,
+            _levels=self.levels,
+            restored=NOTHING,
+            vectors=self.vectors if self.handle.options.deletion_vectors_enabled else None,
+            replaces=not tells,
+        )
+        looking = Looking(older=tree._older(unit), columns=tree._looked_at())
+        job = Job(
+            handle=self.handle,
+            partition=self.partition,
+            bucket=self.number,
+            levels=self.levels,
+            names=file_names(self.handle),
+            rule=self.rule,
+            deletions=dict(self.vectors.positions),
+            previous=looking,
+            tells=tells,
+        )
+        done = compact(job, unit)
+        self.levels = self.levels.changed(done.before, done.after)
+        if self.handle.options.deletion_vectors_enabled:
+            for name, parts in looking.marks.items():
+                self.vectors.mark({name: np.concatenate(parts)})
+        self.vectors.forget(done.rewritten)
+        return done
+
+    def full(self) -> CompactionUnit | None:
+        return universal.full(self.levels, self.handle.options)
+
+
+def buckets(handle: Handle, snapshot_id: int | None = None) -> Iterator[Bucket]:
+    snapshot = snapshots.latest(handle) if snapshot_id is None else snapshots.read(handle, snapshot_id)
+    if snapshot is None:
+        return
+    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    standing = Standing.of(handle, snapshot)
+    live = manifests.live(handle, snapshot)
+    places = sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True)))
+    for partition, number in places:
+        if number < 0:
+            continue
+        restored = standing.bucket(partition, number)
+        yield Bucket(
+            handle=handle,
+            rule=rule,
+            partition=partition,
+            number=number,
+            levels=Levels.of(restored.files, handle.options),
+            vectors=Vectors.restored(handle, partition, number, restored.vectors),
+        )
+
+
+@pytest.fixture
+def opened(tmp_path: Path):
+    def copy(name: str, **options: object) -> Handle:
+        shutil.copytree(Path(FIXTURES, "tables", name), tmp_path / name)
+        return open_handle(str(tmp_path / name), options=options)
+
+    return copy
+
+
+EXPIRES = "dedup_record_expire"
+"""A table whose compactions leave rows out on purpose."""
+TOO_MANY_DIGITS = "aggregate_sum_types"
+"""A sum that its DECIMAL type has no room for, which Parquet holds all the same."""
+
+
+SOME = slice(None) if DEEP else slice(None, None, 5)
+
+
+@pytest.mark.parametrize("name", some([name for name in key_tables() if name != EXPIRES][SOME], 3))
+def test_a_full_compaction_reads_as_before(name: str, opened) -> None:
+    handle = opened(name, **({"file.format": "parquet"} if name == TOO_MANY_DIGITS else {}))
+    for bucket in buckets(handle):
+        unit = bucket.full()
+        if unit is None:
+            continue
+        try:
+            before = bucket.rows()
+        except LakekitError as refused:
+            with pytest.raises(type(refused)):
+                bucket.compact(unit)
+            continue
+        done = bucket.compact(unit)
+        assert {file.level for file in bucket.levels.files} <= {bucket.levels.max_level}
+        assert not any(file.delete_row_count for file in bucket.levels.files)
+        assert set(done.before) == set(unit.files)
+        after = bucket.rows()
+        assert after.equals(before), (before, after)
+
+
+# ---- what the reference made of the same files -----------------------------------------------------------------------------------------------------
+
+
+def stored(bucket: Bucket, files: Sequence[DataFile]) -> list[str]:
+    """Every row of some files with its number and kind, as text, sorted."""
+    paths = [data_file_path(bucket.handle, bucket.partition, bucket.number, file) for file in files]
+    return sorted(map(str, scan_files(bucket.handle, files, paths, bucket.handle.schema.fields, system=[SEQUENCE, KIND]).collect().rows()))
+
+
+def at(entries: Entries, bucket: Bucket) -> dict[int, list[DataFile]]:
+    """The files that a manifest adds (0) to a bucket and takes from it (1)."""
+    found: dict[int, list[DataFile]] = {0: [], 1: []}
+    kinds, numbers, partitions = entries.numbers("kind"), entries.numbers("bucket"), entries.column("partition").to_pylist()
+    for row, file in enumerate(entries.files()):
+        if (partitions[row], numbers[row]) == (bucket.partition, bucket.number):
+            found[int(kinds[row])].append(file)
+    return found
+
+
+def output(bucket: Bucket, made: dict[int, list[DataFile]]) -> int:
+    """The level that a compaction went to: that of its files, or, where nothing was left to write, the one below the next run."""
+    levels = {file.level for file in made[0]}
+    assert len(levels) < 2
+    gone = {file.name for file in made[1]}
+    left = [file.level for file in bucket.levels.files if file.name not in gone]
+    return levels.pop() if levels else min(left) - 1 if left else bucket.levels.max_level
+
+
+def compacted_tables() -> list[str]:
+    """Golden tables with a compaction of buckets; what places postponed rows is more than that."""
+    found = []
+    for name in key_tables():
+        told = [one.read_text() for one in Path(FIXTURES, "tables", name, "snapshot").glob("snapshot-*[0-9]")]
+        if any('"COMPACT"' in one for one in told) and "postpone" not in name:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("name", some(compacted_tables(), 3))
+def test_every_recorded_compaction_makes_the_rows_the_reference_made(name: str, opened) -> None:
+    newest = opened(name)
+    for number in range(2, (snapshots.latest_id(newest) or 0) + 1):
+        try:
+            snapshot, before = snapshots.read(newest, number), snapshots.read(newest, number - 1)
+        except SnapshotNotFound:
+            continue
+        if snapshot.commit_kind != "COMPACT":
+            continue
+        schema = schemas.read(newest, snapshot.schema_id)
+        handle = replace(newest, schema=schema, options=TableOptions.parse(schema.options, kind="key"))
+        delta = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
+        told = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "changelog"))
+        for bucket in buckets(handle, before.id):
+            made = at(delta, bucket)
+            if not made[1]:
+                continue
+            done = bucket.compact(universal.CompactionUnit(output_level=output(bucket, made), files=tuple(made[1])))
+            assert {file.name for file in done.before} == {file.name for file in made[1]}
+            assert stored(bucket, done.after) == stored(bucket, made[0])
+            assert {file.name for file in done.after} & {file.name for file in made[1]} == {file.name for file in made[0]} & {file.name for file in made[1]}
+            assert stored(bucket, done.changelog) == stored(bucket, at(told, bucket)[0])
+            held = Standing.of(handle, snapshot).bucket(bucket.partition, bucket.number).vectors
+            theirs = Vectors.restored(handle, bucket.partition, bucket.number, held).positions
+            assert {one: list(rows) for one, rows in bucket.vectors.positions.items()} == {one: list(rows) for one, rows in theirs.items()}

@@ -1,0 +1,204 @@
+"""A lookup finds, of each key, what a plain walk through the levels finds; deletion vectors keep what they are told."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lakekit.bucket.lookup import MOST_ROWS, Older, _touched, lookup
+from lakekit.bucket.read import KIND, ROW, SEQUENCE
+from lakekit.bucket.restore import NOTHING, Restored, Standing, check_buckets
+from lakekit.bucket.vectors import Vectors, merged
+from lakekit.errors import InvalidOption
+from lakekit.files import deletions
+from lakekit.files.read import scan_files
+from lakekit.lsm.levels import Levels
+from lakekit.meta import manifests, snapshots
+from lakekit.meta.handle import open_handle
+from lakekit.model.index_file import IndexEntry
+from lakekit.storage.protocol import FileMissing
+
+TABLES = (
+    "vectors_keyed_32_orc",
+    "vectors_keyed_64_avro",
+    "vectors_keyed_thin",
+    "vectors_keyed_aggregation",
+    "lookup_deduplicate_deletes",
+    "changelog_partial_update_lookup",
+    "flights_board",
+    "evolve_vectors",
+    "files_formats_per_level",
+)
+
+
+def buckets(handle):
+    """Every bucket of the newest snapshot."""
+    snapshot = snapshots.latest(handle)
+    live = manifests.live(handle, snapshot)
+    standing = Standing.of(handle, snapshot)
+    places = dict.fromkeys(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))
+    for partition, bucket in places:
+        restored = standing.bucket(partition, bucket)
+        vectors = Vectors.restored(handle, partition, bucket, restored.vectors)
+        yield partition, bucket, restored, vectors
+
+
+def walked(older, keys, columns):
+    """The rows a reader would meet first on its way up, by key, and where they are."""
+    found = {}
+    for run in older.runs:
+        for file in run.files:
+            rows = scan_files(older.handle, [file], [older.path(file)], older.handle.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
+            gone = set(np.asarray(older.vectors.get(file.name, ())).tolist())
+            for row in rows.to_dicts():
+                key = tuple(row[name] for name in older.key)
+                if row[ROW] not in gone:
+                    found.setdefault(key, ({name: row[name] for name in columns} | {"_level": run.level}, file.name, row[ROW]))
+    asked = keys.select(older.key).rows()
+    return {key: found[key] for key in asked if key in found}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
+    handle = open_handle(str(tables_path / name))
+    columns = (*handle.schema.names, SEQUENCE, KIND)
+    hits = 0
+    for partition, bucket, restored, vectors in buckets(handle):
+        levels = Levels.of(restored.files, handle.options)
+        every = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files]).unique(maintain_order=True)
+        keys = pl.concat([every, stranger(every)])
+        for output in (0, 4):
+            older = Older(handle=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
+            want = walked(older, keys, columns)
+            found = lookup(older, keys, columns)
+            assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())
+            places = {(file, int(at)) for file, positions in found.positions.items() for at in positions}
+            assert places == {(file, at) for _, file, at in want.values()}
+            alone = lookup(older, keys, ())
+            assert alone.rows.columns == ["_level"]
+            assert alone.rows.height == found.rows.height
+            assert {file: positions.tolist() for file, positions in alone.positions.items()} == {f: p.tolist() for f, p in found.positions.items()}
+            hits += len(want)
+    assert hits
+
+
+def rows_of(handle, partition, bucket, file):
+    older = Older(handle=handle, partition=partition, bucket=bucket, runs=())
+    return scan_files(handle, [file], [older.path(file)], handle.schema.key_fields).collect()
+
+
+def stranger(keys):
+    """A key that no file has, beyond all others in its first column."""
+    return keys.head(1).with_columns((keys.to_series(0).max() + pl.lit(1000)).cast(keys.dtypes[0]).alias(keys.columns[0]))
+
+
+def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
+    handle = open_handle(str(tables_path / "files_rolling"))
+    [(partition, bucket, restored, _)] = list(buckets(handle))
+    run = Levels.of(restored.files, handle.options).runs[-1]
+    assert len(run.files) == 2
+    older = Older(handle=handle, partition=partition, bucket=bucket, runs=(run,))
+    for file in run.files:
+        rows = rows_of(handle, partition, bucket, file)
+        assert _touched(older, run.files, rows.head(1)) == [file]
+        assert _touched(older, run.files, rows.tail(1)) == [file]
+        assert _touched(older, run.files, rows.head(0)) == []
+    assert _touched(older, run.files, stranger(rows)) == []
+    assert MOST_ROWS > 0
+
+
+def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
+    handle = open_handle(str(tables_path / "files_rolling"))
+    [(partition, bucket, restored, _)] = list(buckets(handle))
+    older = Older(handle=handle, partition=partition, bucket=bucket, runs=Levels.of(restored.files, handle.options).above(0))
+    keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
+    whole = lookup(older, keys, handle.schema.names)
+    monkeypatch.setattr("lakekit.bucket.lookup.MOST_ROWS", 1)
+    parts = lookup(older, keys, handle.schema.names)
+    assert parts.rows.equals(whole.rows)
+    assert list(parts.positions) == list(whole.positions)
+
+
+# ---- vectors -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_marks_join_what_was_deleted_before():
+    held = {"a": np.array([2, 3], np.uint32)}
+    found = merged(held, {"a": np.array([7, 3]), "b": np.array([1])})
+    assert {name: positions.tolist() for name, positions in found.items()} == {"a": [2, 3, 7], "b": [1]}
+    assert held["a"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("bits", ["32", "64"])
+@pytest.mark.parametrize("name", ["vectors_keyed_32_orc", "vectors_keyed_64_avro", "files_index_in_bucket"])
+def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path):
+    shutil.copytree(tables_path / name, tmp_path / name)
+    handle = open_handle(str(tmp_path / name), options={"deletion-vectors.bitmap64": bits == "64"})
+    seen = 0
+    for partition, bucket, restored, vectors in buckets(handle):
+        assert vectors.write() == ((), ()), "nothing changed"
+        file = next(file for file in restored.files if file.level > 0)
+        before = {name: positions.tolist() for name, positions in vectors.positions.items()}
+        vectors.mark({file.name: np.array([0, 1])})
+        vectors.mark({})
+        (new,), old = vectors.write()
+        assert [one.file_name for one in old] == [one.file_name for one in restored.vectors]
+        entry = IndexEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
+        again = deletions.load(handle, {part.file_name: entry for part in new.ranges})
+        want = before | {file.name: sorted({0, 1, *before.get(file.name, ())})}
+        assert {name: positions.tolist() for name, positions in again.items()} == {name: held for name, held in want.items() if held}
+        assert new.row_count == len(new.ranges)
+        vectors.mark({file.name: np.array([1])})
+        assert vectors.write() == ((), ()), "a row is deleted once"
+        vectors.forget([*before, file.name, "no such file"])
+        (empty,), (replaced,) = vectors.write()
+        assert (replaced, empty.row_count, empty.ranges, empty.file_size_bytes) == (new, 0, (), 1)
+        vectors.discard([new, empty])
+        with pytest.raises(FileMissing):
+            deletions.load(handle, {part.file_name: entry for part in new.ranges})
+        seen += 1
+    assert seen
+
+
+# ---- what a writer finds -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["flights_board", "bucket_rescaled", "old_0_8_2_key", "bucket_postpone"])
+def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
+    handle = open_handle(str(tables_path / name))
+    live = manifests.live(handle, snapshots.latest(handle))
+    count = 0
+    for partition, bucket, restored, _ in buckets(handle):
+        mine = [at for at in range(len(live)) if (live.column("partition")[at].as_py(), live.column("bucket")[at].as_py()) == (partition, bucket)]
+        assert restored.files == tuple(live.files(mine))
+        assert restored.max_sequence == max(file.max_sequence_number for file in restored.files)
+        assert restored.snapshot_id == snapshots.latest(handle).id
+        totals = {live.column("total_buckets")[at].as_py() for at in mine}
+        assert bucket < 0 or {restored.total_buckets} == totals
+        count += len(mine)
+    assert count == len(live)
+
+
+def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
+    handle = open_handle(str(tables_path / "bucket_rescaled"))
+    standing = Standing.of(handle, snapshots.latest(handle))
+    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    nobody = standing.bucket(partition, 4711)
+    assert nobody.files == ()
+    assert nobody.max_sequence == -1
+    assert nobody.total_buckets == standing.bucket(partition, 0).total_buckets
+    assert standing.bucket(b"no such partition", 0) == Restored(snapshot_id=snapshots.latest(handle).id)
+    assert Standing.of(handle, None).bucket(partition, 0) == NOTHING
+
+
+def test_another_number_of_buckets_is_refused(tables_path):
+    handle = open_handle(str(tables_path / "bucket_rescaled"))
+    restored = Restored(total_buckets=2)
+    check_buckets(handle, b"", restored, 2)
+    check_buckets(handle, b"", NOTHING, 7)
+    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    with pytest.raises(InvalidOption, match="with a new bucket num 3, but the previous bucket num is 2"):
+        check_buckets(handle, partition, restored, 3)

@@ -1,0 +1,11 @@
+"""Append tables against a dict; a module of its own, so that engines run side by side."""
+
+from __future__ import annotations
+
+from spec_tests.conftest import DEEP, WHOLE
+from spec_tests.models.machine import FEW, MANY, SOME, played, told
+
+
+def test_a_table_is_what_a_dict_says() -> None:
+    found = played("append", MANY if DEEP else SOME if WHOLE else FEW, chance=DEEP, whole=DEEP or WHOLE)
+    print(told("append", found))

@@ -1,0 +1,46 @@
+"""What the machines found, each in as few steps as show it."""
+
+from __future__ import annotations
+
+import lakekit as lk
+
+SCHEMA = {"k": "INT NOT NULL", "a": "INT", "b": "STRING"}
+
+
+def made(path: object, **options: str) -> lk.Table:
+    return lk.create(f"{path}/t", SCHEMA, primary_keys=["k"], options={"bucket": "1"} | options)
+
+
+def rows_of(table: lk.Table) -> list[dict]:
+    return table.scan().sort("k").collect().to_dicts()
+
+
+def test_a_table_is_rescaled_after_its_columns_changed(tmp_path):
+    table = made(tmp_path)
+    table.upsert([{"k": 1, "a": 1, "b": "x"}, {"k": 2, "a": 2, "b": "y"}])
+    table.alter(lk.drop_column("a"), lk.rename_column("b", "c"), lk.add_column("d", "BIGINT"))
+    table.rescale(3)
+    assert rows_of(table) == [{"k": 1, "c": "x", "d": None}, {"k": 2, "c": "y", "d": None}]
+    assert table.check(deep=True).ok
+
+
+def test_an_overwrite_that_is_compacted_tells_no_changelog(tmp_path):
+    table = made(tmp_path, **{"changelog-producer": "full-compaction"})
+    table.upsert([{"k": 1, "a": 1}])
+    done = table.overwrite([{"k": 1, "a": 2}])
+    assert done.kinds == ("OVERWRITE", "COMPACT")
+    assert table.changes(done.snapshot_ids[0] - 1, done.snapshot_id, mode="changelog").collect().is_empty()
+    newest = table.upsert([{"k": 1, "a": 3}]).snapshot_id
+    told = table.changes(done.snapshot_id, newest, mode="changelog").select("_row_kind", "a").collect()
+    assert told.rows() == [("-U", 2), ("+U", 3)]
+
+
+def test_a_file_with_deleted_rows_moves_to_another_level(tmp_path):
+    table = made(tmp_path, **{"merge-engine": "aggregation", "deletion-vectors.enabled": "true", "num-levels": "3"})
+    table.upsert([{"k": 1, "a": 1}, {"k": 2, "a": 2}])
+    table.compact(full=True)
+    table.delete("k = 1")
+    table.with_options({"num-levels": "5"}).compact(full=True)
+    assert table.files()["level"].to_list() == [4]
+    assert rows_of(table) == [{"k": 2, "a": 2, "b": None}]
+    assert table.check(deep=True).ok

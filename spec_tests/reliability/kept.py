@@ -1,0 +1,78 @@
+"""Which files of a table on the local disk something needs, worked out the plain way: every root by itself, nothing skipped.
+
+What lakekit deletes by is `care.needed`, which takes short cuts; here are none, so that one can be held against the other.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lakekit as lk
+from lakekit.care import roots
+from lakekit.files import places
+from lakekit.meta import manifests
+from lakekit.model.entries import ADD, DELETE, Entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakekit.care.roots import Root
+    from lakekit.meta.handle import Handle
+
+METADATA = re.compile(r"(branch/branch-[^/]*/)?(snapshot|tag|changelog|schema|consumer)/.*")
+
+
+def needed(path: str | Path) -> set[str]:
+    """The files that snapshots, tags and long-lived changelogs of all branches need, relative to the table."""
+    handle = lk.open(path).handle()
+    return {str(Path(one).relative_to(handle.root)) for one in needed_of(handle)}
+
+
+def needed_of(handle: Handle) -> set[str]:
+    """The same of a table anywhere, as whole paths."""
+    return {file for root in roots.every(handle) for file in of_root(handle, root)}
+
+
+def on_disk(path: str | Path) -> set[str]:
+    """The files that are there, but for the roots themselves, schemas, hints and consumers."""
+    root = Path(path)
+    names = {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
+    return {name for name in names if not METADATA.fullmatch(name)}
+
+
+def of_root(handle: Handle, root: Root) -> Iterator[str]:
+    """The files that one root needs."""
+    snapshot, layout = root.snapshot, handle.layout
+    kept_delta = root.kind == "changelog" and snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
+    if root.kind != "changelog":
+        yield from _paths(handle, manifests.live(handle, snapshot))
+        if snapshot.statistics is not None:
+            yield layout.statistics(snapshot.statistics)
+        if snapshot.index_manifest is not None:
+            yield layout.manifest(snapshot.index_manifest)
+        for entry in manifests.index_entries(handle, snapshot):
+            yield layout.index(entry.file_name, partition_path=places.partition_path(handle, entry.partition), bucket=entry.bucket)
+    if root.kind != "changelog" or kept_delta:
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            yield layout.manifest(name)
+        for file in manifests.manifest_files(handle, snapshot):
+            yield layout.manifest(file.name)
+    if kept_delta:
+        part = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
+        yield from _paths(handle, part.filter(part.numbers("kind") == ADD))
+        yield from _paths(handle, part.filter(part.numbers("kind") == DELETE))
+    if root.kind != "tag" and snapshot.changelog_manifest_list is not None:
+        yield layout.manifest(snapshot.changelog_manifest_list)
+        files = manifests.manifest_files(handle, snapshot, "changelog")
+        for file in files:
+            yield layout.manifest(file.name)
+        if files:
+            yield from _paths(handle, manifests.read_entries(handle, files))
+
+
+def _paths(handle: Handle, entries: Entries) -> Iterator[str]:
+    for at, extra in zip(places.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
+        yield at
+        yield from (handle.layout.extra_file(at, name) for name in extra)

@@ -1,0 +1,216 @@
+"""Every call of every chore fails once in every way: no root is left without its files, each is as it was or as it is to be, and the chore done again is done.
+
+RELIABILITY checks 2 and 3; F1-F5; I3, I4; B3, B4, B24.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakekit as lk
+from lakekit.care import roots
+from lakekit.errors import AlreadyExists, LakekitError, NotFound
+from lakekit.meta import schemas, snapshots
+from lakekit.storage.memory import MemoryStorage
+from lakekit.table.table import Table
+from spec_tests.longer import some
+from spec_tests.reliability.commits import ROOT, schema
+from spec_tests.reliability.faulty import DEATHS, KINDS, Crash, FaultyStorage, copy
+from spec_tests.reliability.kept import of_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.storage.protocol import Storage
+
+NEEDED: dict[tuple[str, bytes], frozenset[str]] = {}
+READS = {"read", "list", "stat", "exists", "size"}
+FAR = {"retain_min": 1, "retain_max": 1, "older_than": "9999-01-01"}
+CHORES: dict[str, Callable[[Table], object]] = {
+    "a tag is made": lambda t: t.create_tag("new", at=6),
+    "a tag is moved": lambda t: t.replace_tag("old"),
+    "a tag is renamed": lambda t: t.rename_tag("old", "older"),
+    "a tag is deleted": lambda t: t.delete_tag("old"),
+    "a branch is made": lambda t: t.create_branch("c", tag="old"),
+    "an empty branch is made": lambda t: t.create_branch("c"),
+    "a branch is renamed": lambda t: t.rename_branch("b", "c"),
+    "a branch is deleted": lambda t: t.delete_branch("b"),
+    "main goes forward": lambda t: t.fast_forward("b"),
+    "back to a snapshot": lambda t: t.rollback(6),
+    "back to a tag of an expired snapshot": lambda t: t.rollback("old"),
+    "snapshots expire": lambda t: t.expire_snapshots(**FAR),
+    "snapshots of a branch expire": lambda t: t.branch("b").expire_snapshots(**FAR),
+    "changelogs expire": lambda t: t.expire_changelogs(retain_min=1, older_than="9999-01-01"),
+    "all changelogs go": lambda t: t.expire_changelogs(delete_all=True),
+    "tags expire": lambda t: t.expire_tags(older_than="9999-01-01"),
+}
+
+
+def table(storage: Storage) -> Table:
+    return Table(location=ROOT, name="t", storage=storage)
+
+
+@cache
+def built(producer: str) -> MemoryStorage:
+    """A table with snapshots 5 to 8, a tag of snapshot 2 that expired, long-lived changelogs, and a branch of its own way."""
+    store = MemoryStorage()
+    options = {"changelog-producer": producer, "changelog.num-retained.min": "20", "write-only": "true", "bucket": "1"}
+    store.put(f"{ROOT}/schema/schema-0", schema(options=options))
+    t = table(store)
+
+    def write(of: Table, *keys: int) -> None:
+        of.upsert([{"k": key, "p": "a", "v": 1} for key in keys])
+
+    for key in (1, 2):
+        write(t, key)
+    t.create_tag("old", at=2)
+    t.create_tag("twin", at=2)
+    t.delete_tag("twin")
+    t.compact(full=True)
+    write(t, 3)
+    t.create_tag("base", at=4)
+    t.create_branch("b", tag="base")
+    write(t.branch("b"), 4)
+    t.branch("b").compact(full=True)
+    t.delete_tag("base")
+    write(t, 5)
+    t.expire_snapshots(**FAR, max_deletes=4)
+    t.compact(full=True)
+    write(t, 6)
+    t.alter(lk.add_column("extra", "INT"))
+    write(t, 7)
+    return store
+
+
+def state(store: MemoryStorage) -> dict[str, bytes]:
+    """The roots and schemas."""
+    parts = ("/snapshot/snapshot-", "/tag/tag-", "/changelog/changelog-", "/schema/schema-")
+    return {path: data for path, (data, _) in store.files.items() if any(part in path for part in parts)}
+
+
+def check(store: MemoryStorage, allowed: dict[str, set[bytes | None]], *, gap: bool) -> None:
+    handle = table(store).handle()
+    for root in roots.every(handle):
+        key = root.kind, root.snapshot.to_json()
+        if key not in NEEDED:  # files never change, so it is the same in every copy
+            NEEDED[key] = frozenset(of_root(handle, root))
+        assert NEEDED[key] <= store.files.keys(), root.path
+    for path, data in state(store).items():
+        assert data in allowed[path], path
+    for branch in roots.branches(handle):
+        of = roots.on(handle, branch)
+        numbers = snapshots.ids(of)
+        assert gap or numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True, (branch, numbers)
+        latest = snapshots.latest(of)
+        assert (latest is None) == (not numbers)
+        if latest is not None and schemas.ids(of):
+            assert latest.schema_id in schemas.ids(of) or branch != "main"
+            assert gap or latest.id == numbers[-1]
+
+
+@pytest.mark.parametrize("name", some(CHORES, 5))
+def test_chores_that_are_stopped_lose_nothing(name):
+    chore = CHORES[name]
+    cases: Counter[str] = Counter()
+    for producer in ("input", "none") if name == "snapshots expire" else ("input",):
+        before = built(producer)
+        done = copy(before)
+        counted = FaultyStorage(done)
+        chore(table(counted))
+        first, last = state(before), state(done)
+        allowed: dict[str, set[bytes | None]] = {path: {first.get(path), last.get(path)} for path in first.keys() | last.keys()}
+        if "forward" in name or "renamed" in name:  # on the way a file may be the other branch's, or its tag may have both names
+            allowed = {path: known | set(first.values()) for path, known in allowed.items()}
+        gap = name == "back to a tag of an expired snapshot"
+        for at, (call, _) in enumerate(counted.trace):
+            for kind in KINDS:
+                if not tells(call, kind, at):
+                    continue
+                store = copy(before)
+                faulty = FaultyStorage(store, {at: kind})
+                cases[kind] += 1
+                try:
+                    chore(table(faulty))
+                except Crash:
+                    assert kind in DEATHS
+                except LakekitError:
+                    assert kind not in DEATHS
+                if kind == "power":
+                    faulty.power_loss()
+                fresh = copy(store)
+                check(fresh, allowed, gap=gap)
+                for _ in range(2):
+                    try:
+                        chore(table(fresh))
+                        break
+                    except AlreadyExists:  # half of it is there
+                        again(name, fresh)
+                    except NotFound:
+                        break
+                check(fresh, allowed, gap=False)
+                assert state(fresh) == last, (call, kind)
+    assert sum(cases.values()) > 8, cases
+
+
+def tells(call: str, kind: str, at: int) -> bool:
+    """Whether a fault of that kind is not the same as another one: a death before a call is one after the call before."""
+    if call in READS:
+        return kind == "error" and at % 5 == 0
+    if kind.startswith("unknown"):
+        return call == "put_if_absent"
+    return kind != "crash" and (kind != "torn" or call != "delete")
+
+
+def again(name: str, store: MemoryStorage) -> None:
+    """What the error says to do."""
+    t = table(store)
+    if "branch" in name:
+        t.delete_branch("c")
+    else:
+        t.delete_tag("older" if "renamed" in name else "new")
+
+
+# ---- two at once -----------------------------------------------------------------------------------------------------------------------------------------
+
+PAIRS = (
+    ("a tag is made", "snapshots expire"),
+    ("a tag is moved", "snapshots expire"),
+    ("a branch is made", "a tag is deleted"),
+    ("a tag is renamed", "snapshots expire"),
+    ("a branch is renamed", "snapshots expire"),
+    ("a branch is renamed", "a tag is deleted"),
+    ("snapshots expire", "snapshots of a branch expire"),
+    ("snapshots expire", "snapshots expire"),
+    ("a tag is deleted", "a tag is deleted"),
+    ("back to a tag of an expired snapshot", "a tag is deleted"),
+)
+
+
+@pytest.mark.parametrize("pair", some([*PAIRS, *((second, first) for first, second in PAIRS)], 9))
+def test_two_chores_at_once_leave_every_root_its_files(pair):
+    """The second chore is done as a whole before each call of the first one."""
+    first, second = (CHORES[name] for name in pair)
+    counted = FaultyStorage(copy(built("input")))
+    first(table(counted))
+    changing = {at for at, (call, _) in enumerate(counted.trace) if call not in READS}
+    for at in range(len(counted.trace)):
+        if not (at in changing or at - 1 in changing or at % 25 == 0):
+            continue
+        store = copy(built("input"))
+
+        def meanwhile(store: MemoryStorage = store) -> None:
+            with suppress(LakekitError):
+                second(table(store))
+
+        with suppress(LakekitError):
+            first(table(FaultyStorage(store, meanwhile={at: meanwhile})))
+        for root in roots.every(table(store).handle()):
+            key = root.kind, root.snapshot.to_json()
+            if key not in NEEDED:
+                NEEDED[key] = frozenset(of_root(table(store).handle(), root))
+            assert NEEDED[key] <= store.files.keys(), (root.path, at, counted.trace[at])
