@@ -32,7 +32,6 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 _CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CHUNK = 1 << 30
 _EARLY_BYTES = 4 << 20
 _LOOK_AGAIN_S = 0.002
@@ -52,19 +51,14 @@ class LocalStorage:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
-            handle = os.open(path, _READ)
-        except (OSError, ValueError) as wrong:
-            raise _failed(path, wrong) from wrong
-        try:
-            found = os.fstat(handle)
-            if not modes.S_ISREG(found.st_mode):
+            if not modes.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would keep who opens it waiting
                 raise StorageFailed(f"{path} is no file", path=path)
-            wanted = max(0, found.st_size - offset) if length is None else max(0, min(length, found.st_size - offset))
-            return _read(handle, offset, wanted)
-        except OSError as wrong:
+            with io.FileIO(path) as file:  # an object: an interrupt that falls between a number and the `try` that closes it leaves it open
+                size_bytes = os.fstat(file.fileno()).st_size
+                wanted = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
+                return _read(file.fileno(), offset, wanted)
+        except (OSError, ValueError) as wrong:
             raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
-        finally:
-            os.close(handle)
 
     def stat(self, path: str) -> Stat | None:
         try:
@@ -158,11 +152,9 @@ class LocalStorage:
             written = []
             for path, data in files:
                 temporary = stack.enter_context(self._temporary(path, data, sync=False))
-                handle = os.open(temporary, os.O_WRONLY | os.O_CLOEXEC)
-                stack.callback(os.close, handle)
-                written.append((path, temporary, handle))
+                written.append((path, temporary, stack.enter_context(io.FileIO(temporary, "r+"))))
             try:
-                each(lambda one: os.fsync(one[2]), written)  # one wait for the disk, not one a file
+                each(lambda one: os.fsync(one[2].fileno()), written)  # one wait for the disk, not one a file
                 for path, temporary, _ in written:
                     os.replace(temporary, path)  # noqa: PTH105
                 for path in {path.rpartition("/")[0]: path for path, _, _ in written}.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pickle
 import stat
@@ -66,7 +67,7 @@ def test_unreadable_files_name_their_path(tmp_path: Path, monkeypatch: pytest.Mo
         raise PermissionError(errno.EACCES, "Permission denied")
 
     (tmp_path / "file").write_bytes(b"1")
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(io, "FileIO", refuse)
     with pytest.raises(StorageFailed, match="Permission denied") as raised:
         LocalStorage().read(str(tmp_path / "file"))
     assert not isinstance(raised.value, FileMissing)

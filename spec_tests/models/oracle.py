@@ -182,9 +182,10 @@ def _aggregated(versions: list[Version], drawn: Drawn) -> Version:
             function = "key" if name in (*drawn.keys, "p") else "last_value" if name in drawn.sequence else drawn.functions.get(name, drawn.otherwise)
             if kind in RETRACTS:
                 held[name] = held[name] if name in drawn.unretracted else retracted(function, held[name], value)
-            elif function == "first_value":
-                held[name] = held[name] if name in began else value
-                began.add(name)
+            elif function in ("first_value", "first_non_null_value"):  # a first value that was seen stays seen, also where a -D put its own in its place
+                counts = function == "first_value" or value is not None
+                held[name] = value if counts and name not in began else held[name]
+                began |= {name} if counts else set()
             else:
                 held[name] = added(function, held[name], value)
     return "-D" if deleted else "+I", held

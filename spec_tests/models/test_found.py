@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 import lakekit as lk
 
 SCHEMA = {"k": "INT NOT NULL", "a": "INT", "b": "STRING"}
@@ -44,3 +46,14 @@ def test_a_file_with_deleted_rows_moves_to_another_level(tmp_path):
     assert table.files()["level"].to_list() == [4]
     assert rows_of(table) == [{"k": 2, "a": 2, "b": None}]
     assert table.check(deep=True).ok
+
+
+def test_whether_a_first_value_was_seen_outlives_a_delete(tmp_path):
+    """A -D puts its values in; whether a first value was seen is remembered apart, so only a null before lets the next in. `FieldFirstNonNullValueAgg`."""
+    options = {"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true", "fields.b.aggregate-function": "first_non_null_value"}
+    table = made(tmp_path, **options, **{"write-only": "true"})
+    for key, first in ((1, None), (2, "seen")):
+        table.upsert([{"k": key, "a": 1, "b": first}])
+        table.upsert(pl.DataFrame({"k": [key], "a": [2], "b": ["deleted"], "kind": ["-D"]}), row_kind="kind")
+        table.upsert([{"k": key, "a": 3, "b": "after"}])
+    assert [row["b"] for row in rows_of(table)] == ["after", "deleted"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SECONDS = 60
 PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 TIMES = re.compile(r"\b\d+([.,]\d+)? ?(ms|s|µs|us)\b")
-CHANCE = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{1,12}){1,4}\b|\b20(2[5-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.]\d+)?)?|\b\d\d:\d\d:\d\dZ")
+CHANCE = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{1,12}){1,4}\b|\b20(2[5-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.]\d+)?)?(Z \.\. \d\d:\d\d:\d\d(?=Z))?|\b\d\d:\d\d:\d\dZ")
 """Ids that a writer draws, cut short ones too, and the time it is."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,3 +161,25 @@ def failing(folder: Path, system: System, name: str, every: int) -> Counter[str]
 def system_owned(name: str) -> bool:
     """A temporary file of local storage."""
     return Path(name).name.startswith(".")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of the system")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # which says that Python closed what an interrupt left
+def test_interrupts_of_a_read_leave_no_handle(tmp_path):
+    """Python looks for signals right after a call: a handle that is a mere number by then has nobody who closes it."""
+    (tmp_path / "file").write_bytes(b"read me")
+    storage, path, found = local.LocalStorage(), f"{tmp_path}/file", 0
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        start = len(list(Path("/dev/fd").iterdir()))
+        for at in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0003 + at * 1e-6)
+                while True:
+                    assert storage.read(path) == b"read me"
+            except KeyboardInterrupt:
+                found += 1
+        assert (found, len(list(Path("/dev/fd").iterdir()))) == (300, start)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
