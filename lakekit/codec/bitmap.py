@@ -80,9 +80,9 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     if offsets is not None and (offsets != np.array(starts, np.int64) - begin).any():
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
     found = Layout(bytes(cursor.data), highs.tolist(), cards.tolist(), kinds.tolist(), starts)
-    for i in range(count):
-        if not _sound(found, i):
-            raise cursor.wrong(f"container {i} is out of order or does not hold {found.cards[i]} positions", field, at=found.starts[i])
+    wrong = _unsound(found)
+    if wrong is not None:
+        raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
     if cursor.marks is not None:
         _mark_containers(cursor.marks, found, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
     return found
@@ -115,13 +115,29 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> l
     return starts
 
 
+def _unsound(found: Layout) -> int | None:
+    """The first container that is not what its head says; None where all are."""
+    at = 0
+    while at < len(found.kinds):
+        end = at + 1
+        if found.kinds[at] == _BITMAP:  # those beside each other are counted at once
+            while end < len(found.kinds) and found.kinds[end] == _BITMAP:
+                end += 1
+            words = np.frombuffer(found.data, "<u8", 1024 * (end - at), found.starts[at]).reshape(-1, 1024)
+            wrong = np.flatnonzero(np.bitwise_count(words).sum(axis=1, dtype=np.int64) != found.cards[at:end])
+            if len(wrong):
+                return at + int(wrong[0])
+        elif not _sound(found, at):
+            return at
+        at = end
+    return None
+
+
 def _sound(found: Layout, i: int) -> bool:
     data, card, start = found.data, found.cards[i], found.starts[i]
     if found.kinds[i] == _ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
-    if found.kinds[i] == _BITMAP:
-        return int(np.bitwise_count(np.frombuffer(data, np.uint8, 8192, start)).sum(dtype=np.int64)) == card
     firsts, lengths = _runs(data, start)
     ends = firsts + lengths
     return int(lengths.sum()) == card and bool((ends <= 65536).all()) and bool((firsts[1:] >= ends[:-1]).all())
