@@ -363,6 +363,10 @@ class _Drawing:
         for key, choices in drawn.items():
             if self.odds(0.25):
                 options[key] = draw.choice(choices)
+        if self.engine == "first-row" or (self.keyed and "deletion-vectors.enabled" in options):
+            # engine 1.4.2 takes the last level of the option for the last one of the bucket (`LookupMergeTreeCompactRewriter.upgradeStrategy`): where options
+            # make levels fewer than files need it moves level 0 up unmerged, and reads a key from two levels. So they stay as many, whatever the trigger
+            options.setdefault("num-levels", str(int(options.get("num-sorted-run.compaction-trigger", "5")) + 1))
         plain = [name for name, t in self.columns.items() if t.root in _INTEGERS and name not in self.partition_keys]
         if plain and self.odds(0.2):
             options["file-index.bloom-filter.columns"] = draw.choice(plain)

@@ -49,9 +49,23 @@ class Oracle:
 
     def write(self, rows: Iterable[Version], *, seen: bool) -> None:
         """Rows as they came; `seen`: a reader sees them at once, and all that waited."""
-        self.waiting += [(kind, dict(row)) for kind, row in rows]
+        for kind, row in rows:
+            self.waiting += self._placed(kind, dict(row))
         if seen:
             self.settle()
+
+    def _placed(self, kind: str, row: Row) -> list[Version]:
+        """What is written for a row. Where keys move between partitions their place is known from what is written, also from what nobody reads yet."""
+        drawn = self.drawn
+        if drawn.ignore_delete and kind in RETRACTS:
+            return []
+        held = self.known(row) if drawn.is_crossing else []
+        if not held or folded(held, drawn)[0] in RETRACTS or held[-1][1]["p"] == row["p"]:
+            return [(kind, row)]
+        home = {**row, "p": held[-1][1]["p"]}
+        if drawn.engine == "first-row":
+            return []
+        return [("-D", home), (kind, row)] if drawn.engine == "deduplicate" else [(kind, home)]
 
     def settle(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -81,18 +95,10 @@ class Oracle:
         if drawn.engine == "append":
             self.versions[next(self._numbers)] = [("+I", row)]
             return
-        if drawn.ignore_delete and kind in RETRACTS:
-            return
         key = self.key(row)
         held = self.versions.get(key)
         if drawn.is_crossing and held and folded(held, drawn)[0] in RETRACTS:
             held.clear()  # nobody knows any more where it was
-        if drawn.is_crossing and held and held[0][1]["p"] != row["p"]:
-            if drawn.engine == "first-row":
-                return
-            if drawn.engine == "deduplicate":
-                held.clear()
-            row["p"] = row["p"] if drawn.engine == "deduplicate" else held[0][1]["p"]
         self.versions.setdefault(key, []).append((kind, row))
 
 

@@ -57,3 +57,29 @@ def test_whether_a_first_value_was_seen_outlives_a_delete(tmp_path):
         table.upsert(pl.DataFrame({"k": [key], "a": [2], "b": ["deleted"], "kind": ["-D"]}), row_kind="kind")
         table.upsert([{"k": key, "a": 3, "b": "after"}])
     assert [row["b"] for row in rows_of(table)] == ["after", "deleted"]
+
+
+def test_where_a_key_lies_is_known_before_anybody_reads_it(tmp_path):
+    """A first row of level 0 keeps its key in its partition: what comes for another partition is not written, and gone with it when that is dropped."""
+    options = {"bucket": "-1", "merge-engine": "first-row", "write-only": "true"}
+    schema = {"k": "INT NOT NULL", "p": "INT NOT NULL"}
+    table = lk.create(f"{tmp_path}/t", schema, primary_keys=["k"], partition_keys=["p"], options=options)
+    for partition in (0, 2):
+        table.upsert([{"k": 5, "p": partition}, {"k": partition, "p": partition}])
+    table.compact(full=True)
+    assert table.scan().sort("k").collect().rows() == [(0, 0), (2, 2), (5, 0)]
+    table.drop_partitions([{"p": 0}])
+    assert table.scan().collect().rows() == [(2, 2)]
+
+
+def test_levels_that_options_no_longer_count_hold_their_keys(tmp_path):
+    """Engine 1.4.2 moves level 0 to what it takes for the last level, and reads a key from both; here the last level is the one that files need."""
+    table = made(tmp_path, **{"merge-engine": "first-row"})
+    table.upsert([{"k": key, "a": key**4, "b": "first"} for key in range(200)])
+    table.compact(full=True)
+    assert table.files()["level"].to_list() == [5]
+    table.alter(lk.set_option("num-sorted-run.compaction-trigger", "4"))
+    table.upsert([{"k": key, "a": 2, "b": "second"} for key in range(198, 202)])
+    assert set(table.files()["level"]) == {4, 5}
+    assert [row["b"] for row in rows_of(table)] == ["first"] * 200 + ["second"] * 2
+    assert table.check(deep=True).ok
