@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
+_CLOCK = ".clock-"
 _MANY = 100
 """So many files have to be in question before their share of all is suspicious."""
 
@@ -111,7 +112,7 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
 
 def _storage_time_ms(handle: Handle) -> int:
     """What time it is where files get theirs: that of a file made now."""
-    path = f"{handle.root.rstrip('/')}/.clock-{handle.world.new_id()}"
+    path = f"{handle.root.rstrip('/')}/{_CLOCK}{handle.world.new_id()}"
     try:
         handle.storage.put(path, b"")
         seen = handle.storage.stat(path)
@@ -133,6 +134,8 @@ def _listed(handle: Handle) -> tuple[list[_Found], list[Stat]]:
         of = roots.on(handle, branch).layout
         found += _temporary(handle, of.snapshot_dir, "snapshot-")
         found += _temporary(handle, of.changelog_dir, "changelog-")
+        found += _cut_off(handle, of.tag_dir, ".tag-") + _cut_off(handle, of.schema_dir, ".schema-") + _cut_off(handle, of.consumer_dir, ".consumer-")
+    found += _cut_off(handle, layout.root, _CLOCK, "") + _cut_off(handle, layout.root, f".{_CLOCK}")
     files, directories = _data(handle)
     return [*found, *(_Found("data", one) for one in files)], directories
 
@@ -142,6 +145,12 @@ def _temporary(handle: Handle, directory: str, prefix: str) -> list[_Found]:
     known = {"LATEST", "EARLIEST"}
     files = [one for one in handle.storage.list(directory) if not one.is_dir and one.name not in known]
     return [_Found("temporary", one) for one in files if not one.name.removeprefix(prefix).isdecimal()]
+
+
+def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") -> list[_Found]:
+    """Files that a process was writing when it died, where others keep files of their own."""
+    files = [one for one in handle.storage.list(directory) if not one.is_dir]
+    return [_Found("temporary", one) for one in files if one.name.startswith(prefix) and one.name.endswith(suffix)]
 
 
 def _data(handle: Handle) -> tuple[list[Stat], list[Stat]]:

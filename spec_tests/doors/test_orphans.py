@@ -76,6 +76,23 @@ def test_a_dry_run_tells_and_the_other_removes(tmp_path):
     assert not list(tmp_path.rglob(".clock*"))
 
 
+def test_what_died_among_roots_goes_and_files_of_others_stay(tmp_path):
+    """The reference looks among snapshots and changelogs only."""
+    table = filled(tmp_path)
+    table.create_tag("v1")
+    table.create_branch("b", tag="v1")
+    ours = ["tag/.tag-v9.0b1c.tmp", "schema/.schema-9.0b1c.tmp", "consumer/.consumer-c.0b1c.tmp", ".clock-0b1c", "..clock-0b1c.9d.tmp"]
+    ours += [f"branch/branch-b/{name}" for name in ours[:3]]
+    others = ["tag/notes.txt", "tag/.notes.tmp", "schema/README", "schema/.tag-v9.tmp", "consumer/.DS_Store", ".clock", "my.tmp", ".my.tmp", "tag/.tag-v9.old"]
+    for name in (*ours, *others):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"lost")
+    assert table.remove_orphans(dry_run=False).is_empty()
+    aged(tmp_path / name for name in (*ours, *others))
+    assert set(table.remove_orphans(dry_run=False)["path"]) == {str(tmp_path / name) for name in ours}
+    assert [name for name in (*ours, *others) if (tmp_path / name).exists()] == others
+
+
 def test_young_files_stay(tmp_path):
     table = filled(tmp_path)
     lost = planted(tmp_path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
@@ -153,5 +154,5 @@ class FaultyStorage:
 
 
 def copy(store: MemoryStorage) -> MemoryStorage:
-    """A storage of the same files."""
-    return MemoryStorage(files=dict(store.files))
+    """A storage of the same files, whose clock goes on."""
+    return MemoryStorage(files=dict(store.files), _writes=count(1 + max((number for _, number in store.files.values()), default=0)))

@@ -6,6 +6,7 @@ What lakekit deletes by is `care.needed`, which takes short cuts; here are none,
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from lakekit.care import roots
 from lakekit.files import places
 from lakekit.meta import manifests
 from lakekit.model.entries import ADD, DELETE, Entries
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +72,18 @@ def of_root(handle: Handle, root: Root) -> Iterator[str]:
             yield layout.manifest(file.name)
         if files:
             yield from _paths(handle, manifests.read_entries(handle, files))
+
+
+def named(handle: Handle, root: Root) -> Iterator[str]:
+    """The names of the files that a root names, whether it needs them or not: lists, and what its manifests add or delete. Orphans are none of them."""
+    snapshot = root.snapshot
+    for which in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
+        if which is not None:
+            yield which
+    for kind in ("all", "changelog"):
+        with suppress(FileMissing):  # of an expired snapshot, whose changelog is kept
+            for entries in (manifests.read_entries(handle, [file]) for file in manifests.manifest_files(handle, snapshot, kind)):
+                yield from entries.column("file_name").to_pylist()
 
 
 def _paths(handle: Handle, entries: Entries) -> Iterator[str]:
