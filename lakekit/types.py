@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 MAX_LENGTH = 2147483647
 MAX_DEPTH = 64
@@ -77,6 +80,15 @@ class DataType:
         """Whether values have parts: ARRAY, MULTISET, MAP, ROW."""
         return self.root in NESTED
 
+    @property
+    def parts(self) -> tuple[DataType, ...]:
+        """The types right inside it: of elements, keys, values, fields."""
+        return tuple(t for t in (self.element, self.key, self.value, *(field.type for field in self.fields)) if t is not None)
+
+    def holds(self, roots: Container[str]) -> bool:
+        """Whether it, or a type inside it, is of one of these roots."""
+        return self.root in roots or any(part.holds(roots) for part in self.parts)
+
     def not_null(self) -> DataType:
         """The same type without nulls."""
         return replace(self, nullable=False)
@@ -123,6 +135,7 @@ ROOTS: dict[str, Root] = {
     "BLOB": Root(""),
 }
 NESTED = frozenset({"ARRAY", "MULTISET", "MAP", "ROW"})
+MAPS = frozenset({"MULTISET", "MAP"})
 REFUSED = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRINGS = frozenset({"CHAR", "VARCHAR"})

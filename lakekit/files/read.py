@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
+    from lakekit.model.schema import TableSchema
 
 SEQUENCE_NUMBER, VALUE_KIND, LEVEL, FILE = "_SEQUENCE_NUMBER", "_VALUE_KIND", "_level", "_file"
 _SYSTEM = {
@@ -149,12 +150,18 @@ def _unit(handle: Handle) -> str | None:
 def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterator[Group]:
     """Neighbours that one scan can read, in the order of the files."""
     by_schema: dict[int, Evolution] = {}
+    second: set[int] = set()
     first = start = rows = 0
     key: tuple[object, ...] = ()
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         if file.schema_id not in by_schema:
-            by_schema[file.schema_id] = _evolution(job, file.schema_id)
-        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None and not _needs_arrow(job, file, path)
+            written = _schema(job.handle, file.schema_id)
+            by_schema[file.schema_id] = _evolution(job, written)
+            if any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options)):
+                second.add(file.schema_id)
+        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
+        if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
+            native = not parquet.undecodable(_footer_or_path(job.handle, file, path), path)
         mine = (file.format_name, by_schema[file.schema_id].signature, native, *_apart(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
             yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start)
@@ -170,15 +177,6 @@ def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[i
     return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], native=native, start=start, files=tuple(files), paths=tuple(paths))
 
 
-def _needs_arrow(job: Job, file: DataFile, path: str) -> bool:
-    """Whether a Parquet file holds pages that Polars cannot decode: only writers of the format's second version make such."""
-    handle = job.handle
-    written = handle.all_options if handle.schema.id == file.schema_id else schemas.read(handle, file.schema_id).options
-    if not any("2" in options.get(_WRITER_VERSION, "") for options in (written, handle.all_options)):
-        return False
-    return bool(parquet.undecodable(_footer_or_path(handle, file, path), path))
-
-
 def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
     """What, beside format and columns, files of one scan have in common."""
     if LEVEL in job.system:
@@ -187,9 +185,12 @@ def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
         yield file.name
 
 
-def _evolution(job: Job, schema_id: int) -> Evolution:
+def _schema(handle: Handle, schema_id: int) -> TableSchema:
+    return handle.schema if handle.schema.id == schema_id else schemas.read(handle, schema_id)
+
+
+def _evolution(job: Job, schema: TableSchema) -> Evolution:
     handle = job.handle
-    schema = handle.schema if handle.schema.id == schema_id else schemas.read(handle, schema_id)
     physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
     zone = handle.options.lakekit_java_time_zone
     return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(handle), zone=zone)
@@ -265,7 +266,7 @@ def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) 
 
 def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
     """Looks into the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
-    variants = [field for field in group.evolution.held if _has_variant(field)]
+    variants = [field for field in group.evolution.held if field.type.holds(("VARIANT",))]
     if not counts and not variants:
         return
     remote = job.handle.storage.is_remote
@@ -309,12 +310,6 @@ def _row_count(handle: Handle, file: DataFile, path: str) -> int:
         return parquet_footer.row_count(read(path, end - length, length))
     except Corrupt as damaged:
         raise damaged.at(path) from None
-
-
-def _has_variant(field: Field) -> bool:
-    t = field.type
-    inner = [Field("", u) for u in (t.element, t.value) if u is not None]
-    return t.root == "VARIANT" or any(_has_variant(f) for f in (*inner, *t.fields))
 
 
 def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:

@@ -18,7 +18,6 @@ from lakekit.errors import Corrupt, InvalidOption
 from lakekit.folder import kinds, listing
 from lakekit.format import orc, parquet
 from lakekit.format.dtypes import polars_schema
-from lakekit.format.writing import any_type
 from lakekit.lines import compression, split
 from lakekit.lines.contract import lines_of
 
@@ -99,7 +98,7 @@ def _parquet(storage: Storage, files: Sequence[Stat], fields: Sequence[Field], u
     world.each(partial(_check_parquet, storage), files)
     paths = [one.path for one in files]
     native = [storage.polars(path) for path in paths]
-    wide = any(any_type(field.type, _WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
+    wide = any(field.type.holds(_WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
     if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable(_path_or_whole(storage, path), path) for path in paths))):
         return parquet.scan([one or "" for one in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)

@@ -23,7 +23,7 @@ from lakekit.errors import Corrupt
 from lakekit.format import blocks, orc_tail, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
-from lakekit.types import TIMESTAMPS, DataType, part
+from lakekit.types import MAPS, TIMESTAMPS, DataType, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
 
 def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
-    if any(_has_map(f.type) for f in fields):
+    if any(f.type.holds(MAPS) for f in fields):
         tail = orc_tail.parse(_bytes(source))
         if orc_tail.has_null_keys(tail):  # Arrow would end the process over them
             file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail)))
@@ -98,10 +98,6 @@ def _bytes(source: str | bytes) -> bytes:
         return bytes(file.read())
 
 
-def _has_map(t: DataType) -> bool:
-    return t.root in ("MAP", "MULTISET") or any(_has_map(u) for u in (t.element, t.value, *(f.type for f in t.fields)) if u is not None)
-
-
 def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], writer_zone: str | None = None) -> pl.DataFrame:
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
@@ -120,7 +116,7 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
     if not _fits(field.type, arrow):
         raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
     column = pl.col(field.name)
-    column = column.cast(_listed(arrow)) if _has_map(field.type) else column
+    column = column.cast(_listed(arrow)) if field.type.holds(MAPS) else column
     changed = blocks.rebuilt(column, field.type, leaf)
     return (column if changed is None else changed).cast(polars_type(field.type, timestamp_unit=unit)).alias(field.name)
 

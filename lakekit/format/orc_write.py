@@ -18,7 +18,7 @@ from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format.arrange import Form, arranged, arrow_type, rebased
 from lakekit.format.parquet_schema import nested_id
-from lakekit.format.writing import any_type, map_types, refuse_type
+from lakekit.format.writing import map_types, refuse_type
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import read_size
 from lakekit.types import TIMESTAMPS, part, timestamp_unit
@@ -52,7 +52,7 @@ def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> OrcEn
 def check_types(fields: Sequence[Field]) -> None:
     """Raises `Unsupported` for a column that ORC files do not hold."""
     for field in fields:
-        if any_type(field.type, _REFUSED):
+        if field.type.holds(_REFUSED):
             raise refuse_type(field.type, "orc")
 
 
@@ -89,7 +89,7 @@ class OrcEncoder:
         if codec is None:
             raise Unsupported(f"ORC files cannot be compressed by {how.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
         check_types(fields)
-        zoned = next((field.name for field in fields if any_type(field.type, _INSTANTS)), None)
+        zoned = next((field.name for field in fields if field.type.holds(_INSTANTS)), None)
         if zoned is not None and how.time_zone != "UTC":
             raise Unsupported(
                 f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, and lakekit.java-time-zone is {how.time_zone}. "
@@ -127,7 +127,7 @@ class OrcEncoder:
         arrays = []
         for field, wanted in zip(self._fields, self._schema, strict=True):
             found = arranged(frame.get_column(field.name), field, _FORM)
-            if any_type(field.type, TIMESTAMPS):
+            if field.type.holds(TIMESTAMPS):
                 _refuse_old_fractions(found, field.type, field.name)
             if field.type.is_nested:
                 found = rebased(found)  # Arrow's writer takes no account of where a part of a struct begins

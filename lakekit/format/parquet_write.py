@@ -29,7 +29,7 @@ from lakekit.format.parquet_pass import HELD_BYTES, MAGIC, Passing
 from lakekit.format.parquet_schema import elements, leaf_count
 from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
 from lakekit.format.told import REALS, Told, chunks_tell, has_nan
-from lakekit.format.writing import BLOCK_BYTES, any_type, refuse_null
+from lakekit.format.writing import BLOCK_BYTES, refuse_null
 from lakekit.options.option import read_boolean, read_size
 from lakekit.types import DataType, timestamp_unit
 
@@ -187,7 +187,7 @@ class ParquetEncoder:
 
     def _tell(self, field: Field, chunks: Sequence[Struct], column: pl.Series) -> None:
         """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
-        told, unordered = self.told.get(field.name), any_type(field.type, REALS) and (field.type.root not in REALS or has_nan(column))
+        told, unordered = self.told.get(field.name), field.type.holds(REALS) and (field.type.root not in REALS or has_nan(column))
         if unordered:
             _forget_reals(chunks)
         if told is None:
@@ -305,7 +305,7 @@ def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes,
     for i, field in enumerate(fields):
         if _has_int96(field.type):
             int96.append(i)
-        elif not dictionary or any_type(field.type, _ARROWS) or _has_required_part(field.type):
+        elif not dictionary or field.type.holds(_ARROWS) or _has_required_part(field.type):
             arrow.append(i)
         else:
             polars.append(i)
@@ -320,28 +320,24 @@ def _is_int96(t: DataType) -> bool:
     return t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and timestamp_unit(t.precision) == "ns"
 
 
-def _inner(t: DataType) -> list[DataType]:
-    return [u for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None]
-
-
 def _has_int96(t: DataType) -> bool:
-    return _is_int96(t) or any(_has_int96(u) for u in _inner(t))
+    return _is_int96(t) or any(_has_int96(u) for u in t.parts)
 
 
 def _has_required_part(t: DataType) -> bool:
     """Whether a part of a nested type is NOT NULL: below a null, Polars would count its place as a null."""
-    return any(not u.nullable or _has_required_part(u) for u in _inner(t))
+    return any(not u.nullable or _has_required_part(u) for u in t.parts)
 
 
 def _leaves(t: DataType) -> int:
     if t.root == "MULTISET":
-        return 1 + sum(map(_leaves, _inner(t)))
-    return 2 if t.root == "VARIANT" else sum(map(_leaves, _inner(t))) or 1
+        return 1 + sum(map(_leaves, t.parts))
+    return 2 if t.root == "VARIANT" else sum(map(_leaves, t.parts)) or 1
 
 
 def _plain(field: Field) -> pl.Expr | None:
     """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
-    return blocks.rebuilt(pl.col(field.name), field.type, _millis) if any_type(field.type, _TIMES) else None
+    return blocks.rebuilt(pl.col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:

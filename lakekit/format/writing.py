@@ -91,12 +91,6 @@ def _format(name: str) -> Any:
     return registry.load("format", name.lower())
 
 
-def any_type(t: DataType, wanted: frozenset[str]) -> bool:
-    """Whether a type, or one inside it, is of these roots."""
-    inner = [u for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None]
-    return t.root in wanted or any(any_type(u, wanted) for u in inner)
-
-
 def refuse_type(t: DataType, format_name: str) -> Unsupported:
     """The error for a type that a format does not have."""
     return Unsupported(

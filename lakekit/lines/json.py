@@ -21,7 +21,7 @@ import polars as pl
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import blocks
 from lakekit.format.dtypes import polars_type
-from lakekit.format.writing import any_type, refuse_null_key, refuse_type
+from lakekit.format.writing import refuse_null_key, refuse_type
 from lakekit.lines import values
 from lakekit.types import DataType, Field, part
 
@@ -82,7 +82,7 @@ def _held(t: DataType) -> pl.DataType:
 
 def _decoded(lines: pl.Series, row: DataType, how: Lines) -> pl.Series:
     """The objects of some lines, every plain value in them a text."""
-    if not any_type(row, _MAPS) and not (lines.str.strip_chars() == "").any():
+    if not row.holds(_MAPS) and not (lines.str.strip_chars() == "").any():
         with suppress(pl.exceptions.PolarsError):  # something in it is not as it should be: looked at line by line
             found = lines.str.json_decode(_held(row))
             if not found.null_count():

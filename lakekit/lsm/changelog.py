@@ -18,7 +18,7 @@ import polars as pl
 
 from lakekit.lsm import age
 from lakekit.model.row_kind import RowKind
-from lakekit.types import part
+from lakekit.types import MAPS, part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _differ(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) 
 
 def in_order(column: pl.Expr, t: DataType) -> pl.Expr:
     """Values of which equal ones compare equal: the entries of a map have no order of their own."""
-    if not _has_maps(t):
+    if not t.holds(MAPS):
         return column
     match t.root:
         case "MAP" | "MULTISET":
@@ -88,7 +88,3 @@ def in_order(column: pl.Expr, t: DataType) -> pl.Expr:
             return column.list.eval(in_order(pl.element(), part(t.element)))
     parts = [in_order(column.struct.field(f.name), f.type).alias(f.name) for f in t.fields]
     return pl.when(column.is_not_null()).then(pl.struct(parts))
-
-
-def _has_maps(t: DataType) -> bool:
-    return t.root in ("MAP", "MULTISET") or any(_has_maps(u) for u in (t.element, *(f.type for f in t.fields)) if u is not None)
