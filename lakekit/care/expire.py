@@ -38,7 +38,10 @@ class Retained:
 
     def __post_init__(self) -> None:
         if self.most < self.fewest or self.fewest < 1:
-            msg = f"at most {self.most} and at least {self.fewest} are to be kept: the first must not be less than the second, and one always stays"
+            msg = (
+                f"at most {self.most} and at least {self.fewest} are to be kept, which cannot be: give both retain_max and retain_min, the first not less than "
+                "the second, and neither 0 (the one that is not given is the table's option num-retained.max or num-retained.min)"
+            )
             raise InvalidOption(msg, key="retain_max", value=str(self.most))
 
 
