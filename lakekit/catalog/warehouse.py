@@ -40,13 +40,15 @@ def is_table(storage: Storage, directory: str) -> bool:
 
 
 def remove(ground: Ground) -> None:
-    """Deletes a table's files, its schemas last: what is cut off in between is an empty table, which can be dropped again.
+    """Deletes a table's files, what needs others first and its schemas last: cut off in between, the table is whole or empty, and can be dropped again.
 
     Data files at external paths stay where they are, since other tables may keep theirs there too; a warning names the places.
     """
     outside = _external_paths(ground)
     layout = ground.layout
-    folders.remove(ground.storage, layout.root, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
+    tops = [layout.root, *(one.path for one in ground.storage.list(layout.branches_dir) if one.is_dir)]
+    roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
+    folders.remove(ground.storage, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
     if outside:
         caution(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
 

@@ -48,14 +48,22 @@ def move(storage: Storage, source: str, target: str) -> None:
     storage.move_directory(source, target)
 
 
-def remove(storage: Storage, path: str, last: Sequence[str] = ()) -> None:
-    """Deletes a folder with everything in it; the folders `last` within it go after all others, in that order. Links are not followed."""
-    for part in ("", *last):
+def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
+    """Deletes a folder with everything in it; folders `first` within it before all others, `last` after them, in their order. Links are not followed."""
+    for part in (*first, "", *last):
         top = part or path
+        if part and not _is_folder(storage, part):
+            continue
         for folder, inside in _deepest_first(storage, top, () if part else last):
             storage.delete([one.path for one in inside if not one.is_dir])
             storage.remove_directories([folder])
     storage.remove_directories([path])
+
+
+def _is_folder(storage: Storage, path: str) -> bool:
+    """Whether that is a folder, and no link to one elsewhere: a listing tells them apart."""
+    above, _, name = path.rpartition("/")
+    return any(one.is_dir and one.name == name for one in storage.list(above))
 
 
 def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:

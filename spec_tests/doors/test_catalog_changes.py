@@ -130,13 +130,18 @@ def test_a_drop_that_was_cut_off_left_an_empty_table_and_can_be_done_again(shop,
             shop.create_table("shop.orders", COLUMNS)
 
 
-def test_links_are_not_followed_when_a_table_is_dropped(shop, tmp_path):
+@pytest.mark.parametrize("name", ["link", "snapshot", "tag", "branch", "schema"])
+def test_links_are_not_followed_when_a_table_is_dropped(shop, tmp_path, name):
+    lies = tmp_path / "house" / "shop.db" / "orders"
     (tmp_path / "mine").mkdir()
+    if (lies / name).exists():
+        (lies / name).rename(tmp_path / "mine")
     (tmp_path / "mine" / "thing").write_text("mine")
-    (tmp_path / "house" / "shop.db" / "orders" / "link").symlink_to(tmp_path / "mine")
+    (lies / name).symlink_to(tmp_path / "mine")
+    there = sorted((tmp_path / "mine").iterdir())
     shop.drop_table("shop.orders")
-    assert (tmp_path / "mine" / "thing").read_text() == "mine"
-    assert "shop.orders" not in shop
+    assert sorted((tmp_path / "mine").iterdir()) == there
+    assert name == "schema" or "shop.orders" not in shop
 
 
 def test_files_at_external_paths_stay_and_are_named(shop, tmp_path):
