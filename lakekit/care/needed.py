@@ -10,7 +10,8 @@ What a root needs:
                 flush made: they are the changelog
 
 A row of snapshots without gaps is looked at in steps: a file that went is named by a DELETE of the next snapshot, and what the later ones hold is live at the
-first or added since. Each manifest is read once. A root of `kept` that cannot be read raises; of one that goes, files that are gone already are passed over.
+first or added since. Each list and each manifest is read once, many side by side. A root of `kept` that cannot be read raises; of one that goes, files that
+are gone already are passed over.
 Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`, `ChangelogDeletion`, `FileDeletionBase`.
 """
 
@@ -20,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,10 +33,9 @@ from lakekit.model.entries import ADD, DELETE, Entries
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Literal
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from lakekit.care.roots import Root
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     Which = Literal["base", "delta", "changelog"]
 
 _FLUSH = 0
+_AT_ONCE = 200_000
+"""So many entries are decoded before those that do not matter are dropped."""
+_COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
+"""What is asked of a file that goes: where it and what lies beside it are, and how large it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,7 @@ def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -
     """
     if not gone:
         return Unneeded()
+    _read_lists(handle, gone, kept)
     lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
     for path in _lists(handle, kept, missing_ok=False):
         lists.pop(path, None)
@@ -120,7 +126,7 @@ def _starts(kept: Sequence[Root]) -> tuple[list[Root], list[Root]]:
 
 
 class _Files:
-    """Entries of manifests about some files only. Each manifest is read once; those of other partitions are not read."""
+    """Entries of manifests about some files only. Each manifest is read once, many together; those of other partitions are not read."""
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
@@ -135,17 +141,54 @@ class _Files:
         self._partitions = ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
 
     def of(self, listed: Iterable[ManifestFile]) -> Entries:
-        """The entries of some manifests."""
-        fields = self.handle.schema.partition_fields
-        files = [file for file in listed if not fields or ranges.may_hold(file, self._partitions, fields)]
-        fresh = [file for file in files if file.name not in self._found]
-        if len(fresh) > 1:
-            manifests.read_entries(self.handle, fresh)  # all at once, which is faster; kept for what follows
-        for file in fresh:
-            part = manifests.read_entries(self.handle, [file])
-            mask = pc.is_in(part.column("file_name"), value_set=self._names).to_numpy(zero_copy_only=False)
-            self._found[file.name] = part.filter(mask)
+        """The entries of some manifests, in their order."""
+        files = self._concerned(listed)
+        for some in _some([file for file in files if file.name not in self._found]):
+            parts = manifests.read_each(self.handle, some)
+            mask = self._concerns(pa.chunked_array([part.column("file_name") for part in parts], pa.string()))
+            ends = np.cumsum([len(part) for part in parts])
+            self._found |= {file.name: part.filter(mask[end - len(part) : end]) for file, part, end in zip(some, parts, ends, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
+
+    def once(self, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+        """The entries of manifests whose order does not matter, some at a time."""
+        for some in _some(self._concerned(listed)):
+            part = manifests.read_entries(self.handle, some)
+            yield part.filter(self._concerns(part.column("file_name")))
+
+    def _concerned(self, listed: Iterable[ManifestFile]) -> list[ManifestFile]:
+        fields = self.handle.schema.partition_fields
+        return [file for file in listed if not fields or ranges.may_hold(file, self._partitions, fields)]
+
+    def _concerns(self, names: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+        found = pc.is_in(names, value_set=self._names)
+        mask: NDArray[np.bool_] = found.to_numpy() if isinstance(found, pa.ChunkedArray) else found.to_numpy(zero_copy_only=False)
+        return mask
+
+
+def _some(listed: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Manifests, each once, as many together as have a bounded number of entries."""
+    some: list[ManifestFile] = []
+    count = 0
+    for file in {file.name: file for file in listed}.values():
+        some.append(file)
+        count += file.num_added_files + file.num_deleted_files
+        if count >= _AT_ONCE:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
+
+
+def _read(handle: Handle, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+    """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
+    for some in _some(listed):
+        try:
+            yield manifests.read_entries(handle, some)
+        except FileMissing:
+            for file in some:
+                with suppress(FileMissing):
+                    yield manifests.read_entries(handle, [file])
 
 
 def _data(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], files: _Files) -> dict[str, int | None]:
@@ -170,30 +213,33 @@ def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entr
     """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
     after = _by_place([*gone, *kept])
     changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and _is_changelog(handle, root)}
+    deltas: list[ManifestFile] = []
+    merged: list[ManifestFile] = []  # where the files of a flush are a changelog that stays
     parts: list[Entries] = [columns_of.empty()]
     for root in gone:
         following = after.get((root.branch, root.snapshot.id + 1))
         same = after.get((root.branch, root.snapshot.id))
         with suppress(FileMissing):
             if root.kind == "snapshot" and following is not None:
-                part = _entries(handle, following, "delta")
-                part = part.filter(part.numbers("kind") == DELETE)
-                parts.append(part.filter(~_flushed(part)) if (root.branch, root.snapshot.id) in changelogs else part)
+                into = merged if (root.branch, root.snapshot.id) in changelogs else deltas
+                into += manifests.manifest_files(handle, following.snapshot, "delta")
             elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
                 parts.append(manifests.live(handle, root.snapshot))
             elif root.kind == "changelog" and _is_changelog(handle, root):
-                part = _entries(handle, root, "delta")
-                parts.append(part.filter(part.numbers("kind") == DELETE))
-    return columns_of.concat(parts)
+                deltas += manifests.manifest_files(handle, root.snapshot, "delta")
+    parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
+    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flushed(part)) for part in _read(handle, merged)]
+    return columns_of.concat([part.select(_COLUMNS) for part in parts])
 
 
 def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
     """The names of those files that a kept root needs, and of what lies beside them."""
     starts, steps = _starts(kept)
-    parts = [columns_of.fold([files.of(manifests.manifest_files(handle, root.snapshot))]) for root in starts]
-    for root in steps:
-        part = files.of(manifests.manifest_files(handle, root.snapshot, "delta"))
-        parts.append(part.filter(part.numbers("kind") == ADD))
+    whole = [manifests.manifest_files(handle, root.snapshot) for root in starts]
+    files.of([file for listed in whole for file in listed])  # all at once, which is faster
+    parts = [columns_of.fold([files.of(listed)]) for listed in whole]
+    since = files.once([file for root in steps for file in manifests.manifest_files(handle, root.snapshot, "delta")])
+    parts += [part.filter(part.numbers("kind") == ADD) for part in since]
     for root in kept:
         if root.kind == "changelog" and _is_changelog(handle, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
@@ -215,11 +261,6 @@ def _is_changelog(handle: Handle, root: Root) -> bool:
     return root.snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
 
 
-def _entries(handle: Handle, root: Root, which: Which) -> Entries:
-    listed = manifests.manifest_files(handle, root.snapshot, which)
-    return manifests.read_entries(handle, listed) if listed else columns_of.empty()
-
-
 # ---- changelog files -----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -227,19 +268,46 @@ def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> d
     """The files of changelogs that nobody can read any more; each is in one list only."""
     held = {root.snapshot.changelog_manifest_list for root in kept if root.kind != "tag"}
     found: dict[str, int | None] = {}
+    listed: list[ManifestFile] = []
     for root in gone:
-        if root.kind == "tag" or root.snapshot.changelog_manifest_list is None or root.snapshot.changelog_manifest_list in held:
-            continue
-        with suppress(FileMissing):
-            part = _entries(handle, root, "changelog")
-            part = part.filter(part.numbers("kind") == ADD)
-            columns = (part.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
-            for path, size, extra in zip(places.data_file_paths(handle, part), *columns, strict=True):
-                found |= {path: size} | {handle.layout.extra_file(path, beside): None for beside in extra}
+        if root.kind != "tag" and root.snapshot.changelog_manifest_list not in held:
+            with suppress(FileMissing):
+                listed += manifests.manifest_files(handle, root.snapshot, "changelog")
+    for part in _read(handle, listed):
+        added = part.filter(part.numbers("kind") == ADD)
+        columns = (added.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
+        for path, size, extra in zip(places.data_file_paths(handle, added), *columns, strict=True):
+            found[path] = size
+            for beside in extra:
+                found[handle.layout.extra_file(path, beside)] = None
     return found
 
 
 # ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _read_lists(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> None:
+    """Reads all manifest lists that are asked for below, side by side."""
+    steps = {root.path for root in _starts(kept)[1]}
+    gone_lists = [(root.snapshot, which) for root in gone for which, _, _ in _held(handle, root)]
+    deltas = [(root.snapshot, which) for root in kept if root.path in steps for which, _, _ in _held(handle, root) if which != "base"]
+    whole = [(root.snapshot, which) for root in kept if root.path not in steps for which, _, _ in _held(handle, root)]
+    manifests.read_lists(handle, [*gone_lists, *deltas, *whole])
+
+
+def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
+    """The manifest lists that a root keeps, each with its name and its size, where that is known."""
+    snapshot = root.snapshot
+    own: tuple[tuple[Which, str | None, int | None], ...] = (
+        ("base", snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        ("delta", snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ("changelog", snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    )
+    found: list[tuple[Which, str, int | None]] = []
+    for which, name, size_bytes in own:
+        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or _is_changelog(handle, root)):
+            found.append((which, name, size_bytes))
+    return found
 
 
 def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool) -> dict[str, int | None]:
@@ -247,25 +315,17 @@ def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool) -> dict[st
     found: dict[str, int | None] = {}
     steps = set() if missing_ok else {root.path for root in _starts(some)[1]}
     for root in some:
-        snapshot = root.snapshot
-        own: tuple[tuple[Which, str | None, int | None], ...] = (
-            ("base", snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-            ("delta", snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-            ("changelog", snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
-        )
-        for which, name, size_bytes in own:
-            holds = root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or _is_changelog(handle, root)
-            if name is None or not holds:
-                continue
-            found[handle.layout.manifest(name)] = size_bytes
+        for which, name, size_bytes in _held(handle, root):
+            found[name] = size_bytes
             if root.path in steps and which == "base":
                 continue  # its manifests are those of the snapshot before, or new
             try:
-                found |= {handle.layout.manifest(file.name): file.size_bytes for file in manifests.manifest_files(handle, snapshot, which)}
+                for file in manifests.manifest_files(handle, root.snapshot, which):
+                    found[file.name] = file.size_bytes
             except FileMissing:
                 if not missing_ok and root.kind != "changelog":
                     raise
-    return found
+    return {handle.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
 
 
 def _index(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> tuple[dict[str, int | None], dict[str, int | None]]:

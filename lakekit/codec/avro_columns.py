@@ -31,7 +31,7 @@ from lakekit.codec.avro_values import reader
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -93,6 +93,20 @@ def decode(
                 raise _explain(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
     raise _explain(containers, only=broken)
+
+
+def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
+    """Containers in order, as many at once as are best decoded together."""
+    found: list[Container] = []
+    size = 0
+    for container in containers:
+        if found and size + container.size > BATCH_BYTES:
+            yield found
+            found, size = [], 0
+        found.append(container)
+        size += container.size
+    if found:
+        yield found
 
 
 def _wanted(lanes: Lanes, node: Node, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:

@@ -13,6 +13,8 @@ is used. Sources: FORMAT.md 4, ENGINE.md 6.4, UX.md 8; `ManifestsReader`, `Abstr
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt
@@ -45,6 +47,8 @@ TOGETHER_BYTES = 32 << 20
 """How many bytes of manifests are read before they are decoded."""
 _FACT_BYTES = 800
 """About what one decoded `ManifestFile` or `IndexEntry` takes."""
+_SHARED_BYTES = 8
+"""What one takes in every further list that names it."""
 _ASKED, _ASKED_BYTES = "asked", 200
 """The mark of a manifest of which some partitions were asked for, and about what it takes."""
 
@@ -59,17 +63,51 @@ def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> li
 
     Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
-    lists = {
-        "base": (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        "delta": (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-        "changelog": (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
-    }
     found: list[ManifestFile] = []
     for one in ("base", "delta") if which == "all" else (which,):
-        name, size_bytes = lists[one]
+        name, size_bytes = _list(snapshot, one)
         if name is not None:
             found += _kept(place, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
     return found
+
+
+def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
+    """The name of one of a snapshot's lists, and its size where that is known."""
+    match which:
+        case "base":
+            return snapshot.base_manifest_list, snapshot.base_manifest_list_size
+        case "delta":
+            return snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+
+
+def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Literal["base", "delta", "changelog"]]]) -> None:
+    """Reads and decodes many manifest lists together: `manifest_files` finds them then. Those that are not there are left for it to miss.
+
+    Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
+    """
+    shelf = place.world.decoded
+    missing: dict[str, tuple[str, int | None, str]] = {}
+    for snapshot, which in lists:
+        name, size_bytes = _list(snapshot, which)
+        if name is not None and shelf.get((place.storage, path := place.layout.manifest(name))) is None:
+            missing[path] = (name, size_bytes, f"snapshot {snapshot.id} of {place.name}")
+    if len(missing) < 2:
+        return
+
+    def read(path: str) -> tuple[str, bytes] | None:
+        name, size_bytes, owner = missing[path]
+        with suppress(FileMissing):
+            return path, _read(place, name, path, size_bytes, owner)
+        return None
+
+    read_by = partial(each, waiting=True) if place.storage.is_remote else one_by_one
+    found = [one for one in read_by(read, missing) if one is not None]
+    known: set[int] = set()
+    for (path, _), files in zip(found, manifest.decode_lists(found), strict=True):
+        fresh = {id(file) for file in files} - known
+        known |= fresh
+        shelf.put({(place.storage, path): files}, _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files))
 
 
 def index_entries(place: Place, snapshot: Snapshot) -> list[IndexEntry]:
@@ -106,6 +144,16 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
 
     Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
+    found = _joined(_pieces(place, files))
+    return found if columns is None else found.select(columns)
+
+
+def read_each(place: Place, files: Sequence[ManifestFile]) -> list[Entries]:
+    """The entries of each of some manifests, which are read and decoded together. Raises as `read_entries` does."""
+    return [piece.whole.slice(piece.start, piece.end) for piece in _pieces(place, files)]
+
+
+def _pieces(place: Place, files: Sequence[ManifestFile]) -> list[_Piece | _Later]:
     shelf = place.world.decoded
     pieces: dict[str, _Piece | _Later] = {}
     missing: list[tuple[str, ManifestFile]] = []
@@ -120,8 +168,7 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
         with _planning(place, len(missing)) as under_way:
             for group in _together(missing):
                 pieces |= _decode(place, group, under_way)
-    found = _joined([pieces[file.name] for file in files])
-    return found if columns is None else found.select(columns)
+    return [pieces[file.name] for file in files]
 
 
 def read_bytes(place: Place, files: Sequence[ManifestFile]) -> list[bytes]:

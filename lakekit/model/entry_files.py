@@ -111,18 +111,7 @@ def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
 
 def _decode_together(containers: list[Container], keep: Keep | None = None) -> Entries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
-    parts: list[Entries] = []
-    group: list[Container] = []
-    size = 0
-    for container in containers:
-        bytes_here = sum(len(block.data) for block in container.blocks)
-        if group and size + bytes_here > avro_columns.BATCH_BYTES:
-            parts.append(_decode_avro(group, keep))
-            group, size = [], 0
-        group.append(container)
-        size += bytes_here
-    parts.append(_decode_avro(group, keep))
-    return entries.concat(parts)
+    return entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
 
 
 def _decode_avro(containers: list[Container], keep: Keep | None) -> Entries:
