@@ -83,3 +83,14 @@ def test_levels_that_options_no_longer_count_hold_their_keys(tmp_path):
     assert set(table.files()["level"]) == {4, 5}
     assert [row["b"] for row in rows_of(table)] == ["first"] * 200 + ["second"] * 2
     assert table.check(deep=True).ok
+
+
+def test_a_key_that_moves_leaves_a_delete_whatever_its_column_of_kinds_says(tmp_path):
+    """Engine 1.4.2 takes the kind of what is left behind from the column too, which says +I, and has the key in both partitions."""
+    schema = {"k": "INT NOT NULL", "p": "INT NOT NULL", "kind": "STRING"}
+    table = lk.create(f"{tmp_path}/t", schema, primary_keys=["k"], partition_keys=["p"], options={"bucket": "-1", "rowkind.field": "kind"})
+    table.upsert([{"k": 1, "p": 0, "kind": "+I"}, {"k": 2, "p": 0, "kind": "+I"}])
+    table.upsert([{"k": 1, "p": 1, "kind": "+I"}])
+    assert table.scan().sort("k").collect().rows() == [(1, 1, "+I"), (2, 0, "+I")]
+    table.compact(full=True)
+    assert table.scan().sort("k").collect().rows() == [(1, 1, "+I"), (2, 0, "+I")]
