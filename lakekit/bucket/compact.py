@@ -59,7 +59,8 @@ class Job:
     """A bucket to be compacted. `levels` are all its files; `deletions` the positions of deleted rows by file name, empty without deletion vectors.
 
     `previous` finds what lies above the unit's output level (`bucket.changelog.Previous`); it is asked only in tables that need lookups. `marks_only`: it is
-    asked for nothing but the positions that it writes down, and no older row takes part in what is merged. `tells`: changelog
+    asked for nothing but the positions that it writes down, and no older row takes part in what is merged. `flushed` are the keys of files that were just
+    written, by name, as far as they are still in memory. `tells`: changelog
     files are made where the table has a producer that makes them here; a writer that ignores what was there before makes none.
     """
 
@@ -72,6 +73,7 @@ class Job:
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
     previous: Previous = nothing_before
     marks_only: bool = False
+    flushed: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     tells: bool = True
     snapshot_id: int | None = None
 
@@ -143,8 +145,11 @@ class _Section:
 
 
 def _partitioned(job: Job, files: Sequence[DataFile]) -> Iterator[_Section]:
-    low = slices.keys(job.handle, [file.min_key for file in files])
-    high = slices.keys(job.handle, [file.max_key for file in files])
+    if len(files) == 1:
+        yield _Section(files=tuple(files), in_order=True)
+        return
+    bounds = slices.keys(job.handle, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    low, high = bounds.head(len(files)), bounds.tail(len(files))
     found = runs.sections(
         low.get_columns(),
         high.get_columns(),
@@ -258,7 +263,10 @@ class _Work:
         self._tell(waiting)
 
     def _mark(self, sections: Sequence[_Section]) -> None:
-        """Looks up the keys of files that stay as they are: nothing else of them is read."""
+        """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
+        if len(sections) == 1 and len(sections[0].files) == 1 and (held := self.job.flushed.get(sections[0].files[0].name)) is not None:
+            self.job.previous(held)
+            return
         task = self._task(sections)
         with refused(task.handle, task.paths):
             keys = scan_files(task.handle, task.files, task.paths, task.handle.schema.key_fields, snapshot_id=task.snapshot_id).collect()
@@ -356,16 +364,23 @@ class _Work:
 def _in_order(section: pl.DataFrame, rule: MergeRule, *, drops: bool) -> pl.DataFrame:
     """The merged rows by key; one that is alone with its key passes as it is."""
     if merge.chooses(rule):
+        # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
+        section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
-        return section.drop(LEVEL, strict=False)[rows[keyed.order(section.select(rule.key)[rows], rule.key)]]
+        return _unlevelled(section)[rows[keyed.order(section.select(rule.key)[rows], rule.key)]]
     found = merge.merge(section, rule, keep_deletes=not drops)
     return by_key(found, rule.key)
 
 
 def _alone(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
     """The rows of files that overlap no other: they lie in key order, each alone with its key."""
-    found = section.drop(LEVEL, strict=False)
+    found = _unlevelled(section)
     return found.filter(pl.col(KIND) & 1 == 0) if drops else found
+
+
+def _unlevelled(section: pl.DataFrame) -> pl.DataFrame:
+    """Rows without the level they came from."""
+    return section.drop(LEVEL) if LEVEL in section.columns else section
 
 
 def _one_by_one(piece: Merge) -> Iterator[Merge]:

@@ -25,7 +25,7 @@ from lakekit.lsm.levels import Levels
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -73,6 +73,7 @@ class Tree:
     idle_triggers: int = 0
     _levels: Levels | None = None
     _flushed: list[DataFile] = field(default_factory=list)
+    _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
     def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames, rule: MergeRule, *, replaces: bool) -> Tree:
@@ -104,19 +105,28 @@ class Tree:
         """Whether level 0 is to be emptied and is not."""
         return self.handle.options.needs_lookup and bool(self.levels.level_0)
 
-    def add(self, files: Iterable[DataFile]) -> None:
-        """Takes files that were flushed."""
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether the compaction that follows a flush may want nothing of its files but their keys, for deletion vectors."""
+        options = self.handle.options
+        return options.deletion_vectors_enabled and not options.write_only and not self._looked_at()
+
+    def add(self, files: Sequence[DataFile], keys: pl.DataFrame | None = None) -> None:
+        """Takes files that were flushed. `keys`: those of the first rows, as they lie in the file; kept for the compaction that follows if they are all."""
         self._flushed += files
+        if keys is not None and len(files) == 1 and keys.height == files[0].row_count:
+            self._keys[files[0].name] = keys
 
     def compact(self, *, full: bool) -> Compacted | None:
         """Compacts what is due, or everything. Raises what `compact.compact` and reading deletion vectors raise; then the tree is as it was."""
         if self.vectors is None and self.handle.options.deletion_vectors_enabled:
             self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
         unit = self._full() if full else self._due()
+        flushed, self._keys = self._keys, {}
         if unit is None:
             return None
         looking = Looking(older=self._older(unit), columns=self._looked_at())
-        done = compact(self._job(looking), unit)
+        done = compact(self._job(looking, flushed), unit)
         self._levels = self.levels.changed(done.before, done.after)
         if unit.is_full:
             self.last_full_ms = self.handle.world.now_ms()
@@ -145,7 +155,7 @@ class Tree:
             is_expired=None if due is None else due.is_due,
         )
 
-    def _job(self, looking: Looking) -> Job:
+    def _job(self, looking: Looking, flushed: Mapping[str, pl.DataFrame]) -> Job:
         return Job(
             handle=self.handle,
             partition=self.partition,
@@ -156,6 +166,7 @@ class Tree:
             deletions={} if self.vectors is None else self.vectors.positions,
             previous=looking,
             marks_only=not looking.columns and not self.rule.ignore_delete,
+            flushed=flushed,
             tells=not self.replaces,
             snapshot_id=self.restored.snapshot_id,
         )
@@ -174,6 +185,6 @@ class Tree:
         rule, tells = self.rule, self.handle.options.changelog_producer == "lookup" and not self.replaces
         if rule.engine == "first-row":
             return rule.key
-        if self.vectors is not None and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
+        if self.handle.options.deletion_vectors_enabled and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
             return ()
         return (*self.handle.schema.names, SEQUENCE, KIND)

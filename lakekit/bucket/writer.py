@@ -33,7 +33,7 @@ from lakekit.model.data_file import APPEND_SOURCE
 from lakekit.model.layout import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakekit.bucket.compact import Compacted
     from lakekit.bucket.ordered import Ordering
@@ -146,14 +146,15 @@ class BucketWriter:
         if not frame.height:
             return
         # made of columns: an expression would wait for the threads of other queries
-        columns = [frame.get_column(name) for name in self.handle.schema.names]
+        names = [*self.handle.schema.names, *(() if self.kind == "append" else (KIND,))]
+        frame = frame.clone() if frame.columns == names else pl.DataFrame([frame.get_column(name) for name in names])
         if self.kind == "key":
             numbers = np.arange(self.next_sequence, self.next_sequence + frame.height)
-            columns += [pl.Series(SEQUENCE, numbers, pl.Int64), frame.get_column(KIND)]
             self.next_sequence += frame.height
-        elif self.kind == "postpone":
-            columns += [pl.repeat(_UNNUMBERED, frame.height, dtype=pl.Int64, eager=True).alias(SEQUENCE), frame.get_column(KIND)]
-        frame = pl.DataFrame(columns)
+        else:
+            numbers = np.full(frame.height, _UNNUMBERED)
+        if self.kind != "append":
+            frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, numbers, pl.Int64))
         self._buffer.add(frame if self._order is None else self._order.placed(frame))
 
     def relieve(self) -> None:
@@ -188,7 +189,9 @@ class BucketWriter:
     def _flush(self) -> None:
         if not self._buffer.row_count:
             return
-        new = self._written(APPEND_SOURCE, "data")
+        tree = self._tree if isinstance(self._tree, Tree) else None
+        first_keys: list[pl.DataFrame] | None = [] if tree is not None and tree.asks_for_keys else None
+        new = self._written(APPEND_SOURCE, "data", first_keys)
         try:
             changelog = self._written(APPEND_SOURCE, "changelog") if self._keeps_input else []
         except BaseException:
@@ -197,12 +200,15 @@ class BucketWriter:
         self._buffer.clear()
         self._increment.new += new
         self._increment.changelog += changelog
-        if self._tree is not None:
+        if tree is not None and first_keys:
+            tree.add(new, first_keys[0])
+        elif self._tree is not None:
             self._tree.add(new)
         if self.kind == "append":
             self.next_sequence = new[-1].max_sequence_number + 1
 
-    def _written(self, source: int, kind: Literal["data", "changelog"]) -> list[DataFile]:
+    def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFile]:
+        """Writes what waits. `first_keys` takes the keys of the first section, as they lie in the file."""
         target = Target(
             handle=self.handle,
             partition=self.partition,
@@ -214,7 +220,8 @@ class BucketWriter:
             kind=kind,
             first_sequence_number=self.next_sequence,
         )
-        return write_run(target, self._rows(kind))
+        rows = self._rows(kind)
+        return write_run(target, rows if first_keys is None or self.rule is None else _told(rows, self.rule.key, first_keys))
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """What goes into files, section by section of the buffer."""
@@ -289,6 +296,14 @@ class BucketWriter:
 
     def _delete(self, files: Iterable[DataFile]) -> None:
         self.handle.storage.delete(every_path(self.handle, self.partition, self.bucket, files))
+
+
+def _told(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames; the keys of the first are put down on the way."""
+    for frame in frames:
+        if not first_keys:
+            first_keys.append(pl.DataFrame([frame.get_column(name) for name in key]))
+        yield frame
 
 
 def spill_of(handle: Handle) -> Spill:

@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.bucket import compact
 from lakekit.bucket.restore import Standing
 from lakekit.errors import StorageFailed
+from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
 from lakekit.meta.handle import open_handle
@@ -214,3 +216,21 @@ def test_a_bucket_that_was_closed_is_opened_again_for_its_full_compaction():
     [message] = writers.prepare(wait_compaction=False)
     assert [file.level for file in message.compact_after] == [5]
     writers.drop()
+
+
+def test_the_keys_of_a_flushed_file_that_only_moves_are_not_read_again(monkeypatch):
+    handle = table(deletion_vectors__enabled="true")
+    one = writer(handle)
+    one.write(rows(handle, *((k, "old", 0) for k in range(1000))))
+    one.compact(full=True)
+    commit(handle, [one.prepare()])
+    standing = Standing.of(handle, snapshots.latest(handle))
+    read_files = []
+    monkeypatch.setattr(compact, "scan_files", lambda handle, files, *given, **how: read_files.extend(files) or scan_files(handle, files, *given, **how))
+    two = writer(handle, standing.bucket(EMPTY, 0))
+    two.write(rows(handle, (5, "first", 0), (7, "new", 0), (5, "new", 0)))
+    message = two.prepare()
+    assert [(file.level > 0, file.name) for file in message.compact_after] == [(True, message.new_files[0].name)], "it only moved"
+    assert not read_files
+    commit(handle, [message], 2)
+    assert read(handle).sort("k").rows() == [(k, "new" if k in (5, 7) else "old") for k in range(1000)]
