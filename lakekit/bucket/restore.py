@@ -20,7 +20,7 @@ from lakekit.meta import manifests
 from lakekit.model.index_file import DELETION_VECTORS, HASH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,7 +68,9 @@ class Standing:
     _buckets: dict[tuple[bytes, int], Entries]
     _totals: dict[bytes, int | None]
     _greatest: dict[bytes, dict[int, int]]
-    _index: list[IndexEntry] | None = None
+    _index: dict[tuple[bytes, int], list[IndexEntry]] | None = None
+    _is_whole: bool = False
+    """Whether the files of every partition were read."""
 
     @staticmethod
     def of(handle: Handle, snapshot: Snapshot | None) -> Standing:
@@ -80,17 +82,16 @@ class Standing:
         missing = [partition for partition in dict.fromkeys(partitions) if partition not in self._totals]
         if self.snapshot is None or not missing:
             return
+        if self._is_whole:
+            self._learn(missing, None)
+            return
         wanted = pa.array(missing, pa.binary())
 
         def inside(column: pa.Array) -> NDArray[np.bool_]:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
-        self._totals |= dict.fromkeys(missing)
-        self._greatest |= {partition: {} for partition in missing}
         partitioned = bool(self.handle.schema.partition_keys)
-        self._keep(manifests.live(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
-        found = {partition: sequences.Partition(self._greatest[partition], self._totals[partition]) for partition in missing}
-        sequences.keep(self.handle, self.snapshot, found)
+        self._learn(missing, manifests.live(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
         """Learns how far sequence numbers go, at once for all partitions of which that is not known yet. Raises as `load` does."""
@@ -101,7 +102,14 @@ class Standing:
         """Every (partition, bucket) that has files. Raises as `load` does."""
         if self.snapshot is None:
             return []
-        self.load(manifests.live(self.handle, self.snapshot).column("partition").unique().to_pylist())  # scalar: one a partition
+        if not self._is_whole:
+            live = manifests.live(self.handle, self.snapshot)
+            partitions = live.column("partition").unique().to_pylist()  # scalar: one a partition
+            if self._totals.keys().isdisjoint(partitions):
+                self._learn(partitions, live)
+            else:
+                self.load(partitions)
+            self._is_whole = True
         return list(self._buckets)
 
     def bucket(self, partition: bytes, bucket: int) -> Restored:
@@ -109,7 +117,7 @@ class Standing:
         if self.snapshot is None:
             return NOTHING
         known = self._known(partition)
-        index = [entry for entry in self._index_entries() if (entry.partition, entry.bucket) == (partition, bucket)]
+        index = self._index_entries().get((partition, bucket), [])
         return Restored(
             live=partial(self.files, partition, bucket),
             max_sequence=known.greatest.get(bucket, NO_SEQUENCE),
@@ -132,10 +140,31 @@ class Standing:
         self.load([partition])
         return sequences.Partition(self._greatest[partition], self._totals[partition])
 
-    def _index_entries(self) -> list[IndexEntry]:
+    def _index_entries(self) -> Mapping[tuple[bytes, int], Sequence[IndexEntry]]:
+        """The index files by place, in their order."""
         if self._index is None:
-            self._index = [] if self.snapshot is None else manifests.index_entries(self.handle, self.snapshot)
+            found: dict[tuple[bytes, int], list[IndexEntry]] = {}
+            for entry in [] if self.snapshot is None else manifests.index_entries(self.handle, self.snapshot):
+                found.setdefault((entry.partition, entry.bucket), []).append(entry)
+            self._index = found
         return self._index
+
+    def _learn(self, partitions: Sequence[bytes], live: Entries | None) -> None:
+        """Takes over the live files of some partitions: all of them, or, where files contradict each other, nothing."""
+        assert self.snapshot is not None
+        self._totals |= dict.fromkeys(partitions)
+        self._greatest |= {partition: {} for partition in partitions}
+        try:
+            if live is not None:
+                self._keep(live)
+        except Corrupt:
+            gone = set(partitions)
+            self._buckets = {place: entries for place, entries in self._buckets.items() if place[0] not in gone}
+            for partition in gone:
+                del self._totals[partition], self._greatest[partition]
+            raise
+        found = {partition: sequences.Partition(self._greatest[partition], self._totals[partition]) for partition in partitions}
+        sequences.keep(self.handle, self.snapshot, found)
 
     def _keep(self, live: Entries) -> None:
         """Entries by place, how far their sequence numbers go, and how many buckets each partition has."""

@@ -55,15 +55,24 @@ def remember(handle: Handle, before: Snapshot, made: Snapshot, rows: Iterable[Ro
     known: _Known | None = handle.world.decoded.get(_key(handle))
     if known is None or known.end != before or made.commit_kind == "OVERWRITE":
         return
-    changed: dict[bytes, Partition | None] = {}
+    added: dict[bytes, list[tuple[int, int, int]]] = {}
     for kind, partition, bucket, total, file in rows:
-        found = changed.get(partition, known.partitions.get(partition))
-        if kind != ADD or found is None:
-            continue
-        agrees = bucket < 0 or found.total_buckets in (None, total)
-        greatest = {**found.greatest, bucket: max(file.max_sequence_number, found.greatest.get(bucket, -1))}
-        changed[partition] = Partition(greatest, found.total_buckets if bucket < 0 else total) if agrees else None
+        if kind == ADD and partition in known.partitions:
+            added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
+    changed = {partition: _grown(known.partitions[partition], files) for partition, files in added.items()}
     _put(handle, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
+
+
+def _grown(known: Partition, files: Iterable[tuple[int, int, int]]) -> Partition | None:
+    """What is known of a partition once files came: a bucket, how many there are and the greatest number of each. None where they contradict it."""
+    greatest, total_buckets = dict(known.greatest), known.total_buckets
+    for bucket, total, number in files:
+        if bucket >= 0:
+            if total_buckets not in (None, total):
+                return None
+            total_buckets = total
+        greatest[bucket] = max(number, greatest.get(bucket, -1))
+    return Partition(greatest, total_buckets)
 
 
 def _put(handle: Handle, end: Snapshot, partitions: Mapping[bytes, Partition]) -> None:

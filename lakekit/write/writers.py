@@ -151,7 +151,7 @@ class Writers:
     def _look(self) -> None:
         """Goes by the newest snapshot."""
         newest = snapshots.latest(self.handle)
-        if newest is not None and (self._standing.snapshot is None or self._standing.snapshot.id != newest.id):
+        if newest is not None and self._standing.snapshot != newest:
             self._standing = Standing.of(self.handle, newest)
 
     def _starts_anew(self, places: list[Place]) -> bool:
@@ -183,8 +183,8 @@ class Writers:
         places = list(self._open)
         if partition is not None or bucket is not None:
             wanted = partition_spec(self.handle, partition or {})
-            standing = Standing.of(self.handle, snapshots.latest(self.handle))
-            places = [place for place in {*standing.places(), *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
+            self._look()
+            places = [place for place in {*self._standing.places(), *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
         self.compact_places(places, full=full)
 
     def compact_places(self, places: list[Place], *, full: bool = False) -> None:
@@ -275,7 +275,8 @@ def _places_postponed(handle: Handle) -> bool:
 
 def _witness(message: CommitMessage) -> str | None:
     """The name of a file that is live once the message is committed, until somebody replaces it; None: there is none."""
-    return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in {gone.name for gone in message.compact_before}), None)
+    gone = {file.name for file in message.compact_before}
+    return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in gone), None)
 
 
 def _indexed(message: CommitMessage, index: Prepared) -> CommitMessage:

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from lakekit.bucket import restore
 from lakekit.bucket.lookup import MOST_ROWS, Older, _touched, lookup
 from lakekit.bucket.read import KIND, ROW, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Restored, Standing, check_buckets
 from lakekit.bucket.vectors import Vectors, merged
-from lakekit.errors import InvalidOption
+from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.files import deletions
 from lakekit.files.read import scan_files
 from lakekit.lsm.levels import Levels
@@ -21,6 +22,7 @@ from lakekit.meta.handle import open_handle
 from lakekit.model.index_file import IndexEntry
 from lakekit.storage.protocol import FileMissing
 
+manifests_live = manifests.live
 TABLES = (
     "vectors_keyed_32_orc",
     "vectors_keyed_64_avro",
@@ -192,6 +194,33 @@ def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
     assert nobody.total_buckets == standing.bucket(partition, 0).total_buckets
     assert standing.bucket(b"no such partition", 0) == Restored(snapshot_id=snapshots.latest(handle).id)
     assert Standing.of(handle, None).bucket(partition, 0) == NOTHING
+
+
+def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch):
+    handle = open_handle(str(tables_path / "flights_board"))
+    asked = []
+    monkeypatch.setattr(restore.manifests, "live", lambda *given, **how: asked.append(how) or manifests_live(*given, **how))
+    standing = Standing.of(handle, snapshots.latest(handle))
+    places = standing.places()
+    assert places
+    assert sum(len(standing.bucket(*place).files) for place in [*places, (b"no such partition", 0)]) == len(manifests_live(handle, snapshots.latest(handle)))
+    assert standing.places() == places
+    assert len(asked) == 1
+
+
+def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatch):
+    handle = open_handle(str(tables_path / "bucket_rescaled"))
+    standing = Standing.of(handle, snapshots.latest(handle))
+    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+
+    def fails(*_, **__):
+        raise StorageFailed("the disk is away", path="manifest")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(restore.manifests, "live", fails)
+        with pytest.raises(StorageFailed):
+            standing.load([partition])
+    assert standing.bucket(partition, 0).files
 
 
 def test_another_number_of_buckets_is_refused(tables_path):
