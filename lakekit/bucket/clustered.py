@@ -98,10 +98,12 @@ def rewrite(place: Place, unit: CompactionUnit, order: Ordering, *, together: bo
 def _groups(place: Place, files: Sequence[DataFile], order: Ordering) -> Iterator[Rows]:
     """Neighbours that memory holds together; a file that is too big stands alone."""
     group: list[DataFile] = []
+    row_count = size_bytes = 0
     for file in files:
-        if group and _rows(place, [*group, file], order).pieces > 1:
+        row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
+        if group and ordered.pieces_of(place.handle, row_count, size_bytes) > 1:
             yield _rows(place, group, order)
-            group = []
+            group, row_count, size_bytes = [], file.row_count, file.size_bytes
         group.append(file)
     if group:
         yield _rows(place, group, order)

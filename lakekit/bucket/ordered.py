@@ -118,6 +118,13 @@ def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
     return found[cuts.height :]
 
 
+def pieces_of(handle: Handle, row_count: int, size_bytes: int) -> int:
+    """How many times memory some rows take; they are held twice: as they were read and in their place."""
+    decoded = size_bytes * slices.DECODED
+    limit = max(1, handle.options.lakekit_merge_memory_bytes)
+    return -(-max(decoded, 2 * row_count * slices.row_bytes(handle.schema.fields)) // limit)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Rows that are to be brought into an order. `scan` gives those columns of them, as often as it is asked, in the same order.
@@ -134,10 +141,8 @@ class Rows:
 
     @property
     def pieces(self) -> int:
-        """How many times memory they take; they are held twice: as they were read and in their place."""
-        decoded = self.size_bytes * slices.DECODED
-        limit = max(1, self.handle.options.lakekit_merge_memory_bytes)
-        return -(-max(decoded, 2 * self.row_count * slices.row_bytes(self.handle.schema.fields)) // limit)
+        """See `pieces_of`."""
+        return pieces_of(self.handle, self.row_count, self.size_bytes)
 
     def in_order(self) -> Iterator[pl.DataFrame]:
         """All of them, a range of keys at a time."""
