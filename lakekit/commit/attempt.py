@@ -20,7 +20,7 @@ from lakekit.commit import bucket_counts, conflict, expired, index as indexes, k
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict import Parties
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, RetriesExhausted, StorageFailed
-from lakekit.meta import keeper, manifests as meta, schemas, snapshots
+from lakekit.meta import keeper, manifests as meta, schemas
 from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
@@ -157,15 +157,13 @@ def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snap
     changes = _checked(job, step, changes, latest, live_index)
     base = [] if latest is None else _base(draft, carried, meta.manifest_files(handle, latest))
     index_name = _index_name(draft, latest, live_index, changes)
+    base_list = manifests.write_list(draft, base)
     if carried.entries is not changes.delta or carried.delta is None:
         files = manifests.write_delta(draft, changes.delta)
         changelog = manifests.write_delta(draft, changes.changelog)
         carried.entries = changes.delta
-        base_list = manifests.write_list(draft, base)
         carried.delta = manifests.write_list(draft, files), files
         carried.changelog = manifests.write_list(draft, changelog) if changelog else None
-    else:
-        base_list = manifests.write_list(draft, base)
     draft.finish()
     return changes, _snapshot(job, latest, changes, base_list, carried, index_name)
 
@@ -284,8 +282,7 @@ def _strict(job: Job, changes: Changes, latest: Snapshot) -> None:
     if safe is None:
         return
     own = replay.own_newest(job.handle, job.commit_user, latest)
-    for number in range(max(safe, 0 if own is None else own.id, 0) + 1, latest.id + 1):
-        other = snapshots.find(job.handle, number)
+    for number, other in replay.since(job.handle, max(safe, 0 if own is None else own.id, 0), latest):
         if other is None or other.commit_user == job.commit_user or (other.commit_kind == "APPEND" and changes.kind != "OVERWRITE"):
             continue
         entries = meta.read_entries(job.handle, meta.manifest_files(job.handle, other, "delta"))
@@ -344,8 +341,7 @@ def _unknown(job: Job, snapshot: Snapshot, why: LakekitError) -> CommitStateUnkn
 
 def _already(job: Job, kind: str, seen: int, latest: Snapshot | None) -> Snapshot | None:
     """The snapshot above `seen` that this very commit made."""
-    for number in range(seen + 1, 1 + (0 if latest is None else latest.id)):
-        found = latest if latest is not None and number == latest.id else snapshots.find(job.handle, number)
+    for _, found in () if latest is None else replay.since(job.handle, seen, latest):
         if found is not None and (found.commit_user, found.commit_identifier, found.commit_kind) == (job.commit_user, job.identifier, kind):
             return found
     return None

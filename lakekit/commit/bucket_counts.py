@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.bucket import sequences
-from lakekit.commit import conflict, ranges
+from lakekit.commit import conflict, ranges, replay
 from lakekit.meta import manifests, snapshots
 from lakekit.model.entries import ADD
 
@@ -85,11 +85,8 @@ def _up_to(handle: Handle, latest: Snapshot) -> Mapping[bytes, int]:
         return known.totals if known.end == latest else {}
     if snapshots.find(handle, known.end.id) != known.end:
         return {}
-    for number in range(known.end.id + 1, latest.id + 1):
-        snapshot = latest if number == latest.id else snapshots.find(handle, number)
-        if snapshot is None or snapshot.commit_kind == "OVERWRITE":
-            return {}
-    return known.totals
+    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in replay.since(handle, known.end.id, latest))
+    return {} if replaced else known.totals
 
 
 def _search(handle: Handle, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:

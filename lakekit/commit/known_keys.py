@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from lakekit.commit import replay
 from lakekit.errors import Conflict
-from lakekit.meta import snapshots
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
@@ -25,8 +24,7 @@ def check(handle: Handle, user: str, known_at: int | None, latest: Snapshot) -> 
     if known_at is None:
         return
     own = replay.own_newest(handle, user, latest)
-    for number in range(max(known_at, 0 if own is None else own.id) + 1, latest.id + 1):
-        other = latest if number == latest.id else snapshots.find(handle, number)
+    for number, other in replay.since(handle, max(known_at, 0 if own is None else own.id), latest):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             who = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(

@@ -97,6 +97,12 @@ def _backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot
         yield found
 
 
+def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
+    """The numbers above `after` up to `latest` in order, each with its snapshot; None: it is gone."""
+    for number in range(after + 1, latest.id + 1):
+        yield number, latest if number == latest.id else snapshots.find(handle, number)
+
+
 def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
     """The snapshots of a commit that is there already, oldest first; None: it is not there.
 
