@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from lakekit.bucket.read import KIND
@@ -227,7 +228,8 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int)
     """The rows that the options do not drop, with their kinds where the table has such."""
     options = how.handle.options
     if kinds is None:
-        return made.hstack([pl.zeros(made.height, pl.Int8, eager=True).alias(KIND)]) if how.is_keyed else made
+        # through numpy: `pl.zeros` is a query, which waits for the threads of others
+        return made.hstack([pl.Series(KIND, np.zeros(made.height, np.int8))]) if how.is_keyed else made
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
     stays = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not how.is_keyed:

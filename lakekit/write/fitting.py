@@ -11,6 +11,7 @@ NOT NULL, lengths, precision and the keys of maps are held too, at any depth. So
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -253,9 +254,10 @@ def _held(values: pl.Series, want: DataType, spot: Spot, *, cast: bool) -> pl.Se
     """Values of the right Polars type, held to what the type says besides: length, precision, milliseconds."""
     if want.root == "DECIMAL":
         precision = want.precision or 10
-        units = values.to_physical()
-        low, high = units.min(), units.max()
-        if isinstance(low, int) and isinstance(high, int) and max(-low, high) >= 10**precision:
+        # of the values themselves: `to_physical` is a query, which waits for the threads of others
+        low, high, most = values.min(), values.max(), Decimal((0, (1,), precision - (want.scale or 0)))
+        if isinstance(low, Decimal) and isinstance(high, Decimal) and (high >= most or low.copy_negate() >= most):
+            units = values.to_physical()
             bound = pl.Series([10**precision], dtype=pl.Int128)
             wrong = ((units >= bound) | (units <= pl.Series([-(10**precision)], dtype=pl.Int128))).fill_null(value=False)
             raise spot.bad_value(wrong, values, f"which has more than {precision} digits", "Correct the value, or widen the column")
