@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.care import roots
 from lakekit.commit import ranges
 from lakekit.files import deletions, places
 from lakekit.meta import manifests
@@ -33,7 +34,7 @@ from lakekit.model.entries import ADD, DELETE, Entries
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Literal
 
     from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -
         return Unneeded()
     _read_lists(handle, gone, kept)
     lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
-    for path in _lists(handle, kept, missing_ok=False):
+    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
         lists.pop(path, None)
     data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
     index, index_manifests = _index(handle, gone, kept)
@@ -246,7 +247,7 @@ def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
                 part = files.of(manifests.manifest_files(handle, root.snapshot, "delta"))
                 parts.append(part.filter(_flushed(part)))
     found = columns_of.concat([columns_of.empty(), *parts])
-    return {*found.column("file_name").to_pylist(), *(name for beside in found.column("extra_files").to_pylist() for name in beside)}  # scalar: one a file
+    return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
 
 
 def _flushed(part: Entries) -> NDArray[np.bool_]:
@@ -310,8 +311,8 @@ def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
     return found
 
 
-def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool) -> dict[str, int | None]:
-    """Manifest lists and manifests that roots need, by path."""
+def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+    """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
     steps = set() if missing_ok else {root.path for root in _starts(some)[1]}
     for root in some:
@@ -323,7 +324,7 @@ def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool) -> dict[st
                 for file in manifests.manifest_files(handle, root.snapshot, which):
                     found[file.name] = file.size_bytes
             except FileMissing:
-                if not missing_ok and root.kind != "changelog":
+                if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
                     raise
     return {handle.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
 

@@ -12,8 +12,9 @@ Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -22,11 +23,12 @@ from lakekit.care import roots
 from lakekit.care.given import duration_ms, time_ms
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
+from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import each, one_by_one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Literal
 
     from lakekit.care.roots import Root
@@ -40,16 +42,23 @@ if TYPE_CHECKING:
 AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
 _CLOCK = ".clock-"
+_HINTS = frozenset({"LATEST", "EARLIEST"})
 _MANY = 100
 """So many files have to be in question before their share of all is suspicious."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A file of a kind, and how old it is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """The files of a directory that are of a kind, by name. `seen`: what the listing said of each; None: nothing but that they are there."""
 
     kind: str
-    file: Stat
+    directory: str
+    names: Sequence[str]
+    seen: Mapping[str, Stat] | None
+
+    def only(self, wanted: Callable[[str], bool]) -> _Listed:
+        """Those of them whose names are wanted."""
+        return replace(self, names=[name for name in self.names if wanted(name)])
 
 
 def remove(handle: Handle, *, older_than: str | datetime | timedelta | None, dry_run: bool, force: bool) -> pl.DataFrame:
@@ -61,24 +70,36 @@ def remove(handle: Handle, *, older_than: str | datetime | timedelta | None, dry
     limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
     listed, directories = _listed(handle)
     needed = _needed(handle)
-    gone = [one for one in listed if one.kind == "temporary" or one.file.name not in needed]
-    gone = [one for one in gone if one.file.modified_ms < limit_ms]
+    gone = [
+        (one.kind, file)
+        for one in listed
+        for file in _looked_at(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed))
+        if file.modified_ms < limit_ms
+    ]
     if not force:
-        _check_suspicious(handle, len(gone), len(listed), needed)
+        _check_suspicious(handle, len(gone), sum(len(one.names) for one in listed), needed)
     if not dry_run and gone:
-        handle.storage.delete([one.file.path for one in gone])
+        handle.storage.delete([file.path for _, file in gone])
     if not dry_run:
         old = [one.path for one in directories if one.modified_ms < limit_ms]
         handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
     return _told(gone)
 
 
-def _told(gone: Sequence[_Found]) -> pl.DataFrame:
-    files = [one.file for one in gone]
+def _looked_at(handle: Handle, listed: _Listed) -> list[Stat]:
+    """How large and how old files are; those that went meanwhile are left out. Who looks late sees no file older than it was when it was listed."""
+    if listed.seen is not None:
+        return [listed.seen[name] for name in listed.names]
+    looked_at = [handle.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
+    return [one for one in looked_at if one is not None and not one.is_dir]
+
+
+def _told(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
+    files = [file for _, file in gone]
     found = pl.DataFrame(
         {
             "path": pl.Series([file.path for file in files], dtype=pl.String),
-            "kind": pl.Series([one.kind for one in gone], dtype=pl.String),
+            "kind": pl.Series([kind for kind, _ in gone], dtype=pl.String),
             "size_bytes": pl.Series([file.size_bytes for file in files], dtype=pl.Int64),
             "modified": pl.Series([file.modified_ms for file in files], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")),
         }
@@ -124,48 +145,56 @@ def _storage_time_ms(handle: Handle) -> int:
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(handle: Handle) -> tuple[list[_Found], list[Stat]]:
+def _listed(handle: Handle) -> tuple[list[_Listed], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
-    layout, storage = handle.layout, handle.storage
-    found: list[_Found] = []
-    for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir)):
-        found += [_Found(kind, one) for one in storage.list(directory) if not one.is_dir]
+    layout = handle.layout
+    found = [
+        _files(handle, kind, directory)
+        for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir))
+    ]
     for branch in roots.branches(handle):
         of = roots.on(handle, branch).layout
-        found += _temporary(handle, of.snapshot_dir, "snapshot-")
-        found += _temporary(handle, of.changelog_dir, "changelog-")
-        found += _cut_off(handle, of.tag_dir, ".tag-") + _cut_off(handle, of.schema_dir, ".schema-") + _cut_off(handle, of.consumer_dir, ".consumer-")
-    found += _cut_off(handle, layout.root, _CLOCK, "") + _cut_off(handle, layout.root, f".{_CLOCK}")
+        found += [_temporary(handle, of.snapshot_dir, "snapshot-"), _temporary(handle, of.changelog_dir, "changelog-")]
+        found += [
+            _cut_off(handle, directory, prefix) for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
+        ]
+    found += [_cut_off(handle, layout.root, _CLOCK, ""), _cut_off(handle, layout.root, f".{_CLOCK}")]
     files, directories = _data(handle)
-    return [*found, *(_Found("data", one) for one in files)], directories
+    return [*found, *files], directories
 
 
-def _temporary(handle: Handle, directory: str, prefix: str) -> list[_Found]:
+def _files(handle: Handle, kind: str, directory: str) -> _Listed:
+    """The files of a directory. On a disk nothing is asked of each of them: only of those that no root names will it matter how old they are."""
+    storage = handle.storage
+    if isinstance(storage, LocalStorage):
+        return _Listed(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
+    seen = {one.name: one for one in storage.list(directory) if not one.is_dir}
+    return _Listed(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
+
+
+def _temporary(handle: Handle, directory: str, prefix: str) -> _Listed:
     """Files among snapshots that are neither one nor a hint."""
-    known = {"LATEST", "EARLIEST"}
-    files = [one for one in handle.storage.list(directory) if not one.is_dir and one.name not in known]
-    return [_Found("temporary", one) for one in files if not one.name.removeprefix(prefix).isdecimal()]
+    return _files(handle, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
 
 
-def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") -> list[_Found]:
+def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") -> _Listed:
     """Files that a process was writing when it died, where others keep files of their own."""
-    files = [one for one in handle.storage.list(directory) if not one.is_dir]
-    return [_Found("temporary", one) for one in files if one.name.startswith(prefix) and one.name.endswith(suffix)]
+    return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
 
-def _data(handle: Handle) -> tuple[list[Stat], list[Stat]]:
+def _data(handle: Handle) -> tuple[list[_Listed], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
     layout, storage = handle.layout, handle.storage
+    side_by_side = partial(each, waiting=True) if storage.is_remote else one_by_one  # a thread that only asks for names costs more than they do
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}".rstrip("/"), *(root.removeprefix("file:").rstrip("/") for root in layout.external_roots)]
     places: list[str] = list(dict.fromkeys(tops))
     seen: list[Stat] = []
     for _ in handle.schema.partition_keys:
-        below = [one for some in each(storage.list, places, waiting=storage.is_remote) for one in some if one.is_dir and "=" in one.name]
+        below = [one for some in side_by_side(storage.list, places) for one in some if one.is_dir and "=" in one.name]
         seen += below
         places = [one.path for one in below]
-    buckets = [one for some in each(storage.list, places, waiting=storage.is_remote) for one in some if one.is_dir and one.name.startswith("bucket-")]
-    files = [one for some in each(storage.list, [bucket.path for bucket in buckets], waiting=storage.is_remote) for one in some if not one.is_dir]
-    return files, [*seen, *buckets]
+    buckets = [one for some in side_by_side(storage.list, places) for one in some if one.is_dir and one.name.startswith("bucket-")]
+    return side_by_side(partial(_files, handle, "data"), [bucket.path for bucket in buckets]), [*seen, *buckets]
 
 
 # ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
@@ -181,7 +210,7 @@ def _needed(handle: Handle) -> set[str]:
         if known and not fresh:
             return names
         try:
-            names |= _names(handle, fresh)
+            names |= _names(handle, fresh, roots.oldest(now))
         except FileMissing as missing:
             if any(handle.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are
@@ -194,7 +223,7 @@ removed. t.check() says more"
     raise Conflict(f"snapshots of {handle.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
 
 
-def _names(handle: Handle, some: Sequence[Root]) -> set[str]:
+def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set[str]:
     """Lists, manifests, data files with what lies beside them, index manifests, index files and statistics of some roots."""
     found: set[str] = set()
     index: dict[str, Snapshot] = {}
@@ -204,23 +233,23 @@ def _names(handle: Handle, some: Sequence[Root]) -> set[str]:
         found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
-    listed = {file.name: file for files in each(lambda root: _listed_by(handle, root), some, waiting=handle.storage.is_remote) for file in files}
+    manifests.read_lists(handle, [(root.snapshot, which) for root in some for which in _whose(root)])
+    listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
     entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
-    found |= {*listed, *entries.column("file_name").to_pylist()}  # scalar: one a file
-    found |= {name for beside in entries.column("extra_files").to_pylist() for name in beside}  # scalar: one a file
+    found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
     for snapshot in index.values():
         found |= {entry.file_name for entry in manifests.index_entries(handle, snapshot)}
     return found
 
 
-def _listed_by(handle: Handle, root: Root) -> list[ManifestFile]:
-    """The manifests of the lists that a root keeps whole."""
+def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[ManifestFile]:
+    """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
     found: list[ManifestFile] = []
     for which in _whose(root):
         try:
             found += manifests.manifest_files(handle, root.snapshot, which)
         except FileMissing:
-            if which != "delta":
+            if which != "delta" and not (which == "changelog" and root.path in oldest):
                 raise
     return found
 

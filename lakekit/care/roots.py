@@ -21,6 +21,8 @@ from lakekit.storage.protocol import FileMissing
 from lakekit.world import each, one_by_one
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lakekit.meta.handle import Handle
     from lakekit.storage.protocol import Stat
 
@@ -89,6 +91,15 @@ def _read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
     return Root(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+
+
+def oldest(some: Iterable[Root]) -> set[str]:
+    """The paths of the oldest snapshots, one a branch. Such a one may be a tag's, made a snapshot again by a rollback or a branch: its changelog is gone."""
+    found: dict[str, Root] = {}
+    for root in some:
+        if root.kind == "snapshot" and (root.branch not in found or root.snapshot.id < found[root.branch].snapshot.id):
+            found[root.branch] = root
+    return {root.path for root in found.values()}
 
 
 def write(handle: Handle, path: str, data: bytes) -> None:

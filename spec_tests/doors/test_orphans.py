@@ -130,11 +130,11 @@ def test_a_snapshot_that_expires_meanwhile_changes_nothing(tmp_path, monkeypatch
     table = filled(tmp_path)
     read = orphans._names
 
-    def late(handle, some):
+    def late(handle, *some):
         monkeypatch.setattr(orphans, "_names", read)
         forget()
         table.expire_snapshots(retain_max=1, retain_min=1)
-        return read(handle, some)
+        return read(handle, *some)
 
     monkeypatch.setattr(orphans, "_names", late)
     assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()

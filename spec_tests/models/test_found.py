@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import polars as pl
+import pytest
 
 import lakekit as lk
+from spec_tests.doors.test_orphans import forget
+from spec_tests.reliability.kept import needed, on_disk
 
 SCHEMA = {"k": "INT NOT NULL", "a": "INT", "b": "STRING"}
 
@@ -94,3 +99,34 @@ def test_a_key_that_moves_leaves_a_delete_whatever_its_column_of_kinds_says(tmp_
     assert table.scan().sort("k").collect().rows() == [(1, 1, "+I"), (2, 0, "+I")]
     table.compact(full=True)
     assert table.scan().sort("k").collect().rows() == [(1, 1, "+I"), (2, 0, "+I")]
+
+
+@pytest.mark.parametrize("way", ["rollback", "branch"])
+def test_a_snapshot_that_came_back_from_a_tag_without_its_changelog_stops_no_deletion(tmp_path, way):
+    table = made(tmp_path, **{"changelog-producer": "input", "write-only": "true"})
+    for key in range(3):
+        table.upsert([{"k": key, "a": 1}])
+    table.create_tag("old", at=2)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    if way == "rollback":
+        table.rollback("old")
+    else:
+        table.create_branch("b", tag="old")
+    table.upsert([{"k": 7, "a": 1}])
+    table.upsert([{"k": 8, "a": 1}])
+    there = table if way == "rollback" else table.branch("b")
+    forget()
+    assert there.check(deep=True).ok
+    assert rows_of(there)[:2] == [{"k": 0, "a": 1, "b": None}, {"k": 1, "a": 1, "b": None}]
+    table.remove_orphans(dry_run=False, older_than=timedelta(0))
+    forget()
+    first = table.snapshots()["snapshot_id"][0]
+    if way == "branch":
+        assert table.expire_snapshots(retain_max=2, retain_min=1).snapshot_ids == (first,)
+    table.create_tag("new")
+    forget()
+    table.delete_tag("old")
+    assert needed(tmp_path / "t") <= on_disk(tmp_path / "t")
+    forget()
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids
+    assert there.check(deep=True).ok

@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import lakekit as lk
 from lakekit.care import roots
 from lakekit.files import places
 from lakekit.meta import manifests
-from lakekit.model.entries import ADD, DELETE, Entries
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
     from lakekit.care.roots import Root
     from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
 
+_COMPACTION = 1
 METADATA = re.compile(r"(branch/branch-[^/]*/)?(snapshot|tag|changelog|schema|consumer)/.*")
 
 
@@ -63,15 +66,22 @@ def of_root(handle: Handle, root: Root) -> Iterator[str]:
             yield layout.manifest(file.name)
     if kept_delta:
         part = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
-        yield from _paths(handle, part.filter(part.numbers("kind") == ADD))
-        yield from _paths(handle, part.filter(part.numbers("kind") == DELETE))
-    if root.kind != "tag" and snapshot.changelog_manifest_list is not None:
+        sources = part.column("file_source").to_pylist()
+        yield from _paths(handle, part.filter(np.array([source != _COMPACTION for source in sources], np.bool_)))
+    if root.kind != "tag" and snapshot.changelog_manifest_list is not None and not _came_back(handle, root):
         yield layout.manifest(snapshot.changelog_manifest_list)
         files = manifests.manifest_files(handle, snapshot, "changelog")
         for file in files:
             yield layout.manifest(file.name)
         if files:
             yield from _paths(handle, manifests.read_entries(handle, files))
+
+
+def _came_back(handle: Handle, root: Root) -> bool:
+    """Whether it is a tag's snapshot that a rollback or a branch begins with, and its changelog went when it expired."""
+    layout = roots.on(handle, root.branch).layout
+    lists = layout.manifest(root.snapshot.changelog_manifest_list or "")
+    return root.kind == "snapshot" and not handle.storage.exists(layout.snapshot(root.snapshot.id - 1)) and not handle.storage.exists(lists)
 
 
 def named(handle: Handle, root: Root) -> Iterator[str]:

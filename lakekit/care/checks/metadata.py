@@ -78,6 +78,8 @@ def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> 
     listed: list[ManifestFile] | None = None
     if name is None:
         return columns_of.empty(), True
+    if which == "changelog" and _came_back(handle, snapshot):
+        return columns_of.empty(), False
     with notes.reading("manifest list", handle.layout.manifest(name)):
         listed = manifests.manifest_files(handle, snapshot, which)
     if listed is None:
@@ -92,6 +94,13 @@ def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> 
             _manifest(handle, file, part, path, notes)
             parts.append(part)
     return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
+
+
+def _came_back(handle: Handle, snapshot: Snapshot) -> bool:
+    """Whether it was a tag's, made a snapshot again by a rollback or a branch, which begins with it: its changelog went when it expired."""
+    storage, layout = handle.storage, handle.layout
+    first = not storage.exists(layout.snapshot(snapshot.id - 1))
+    return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
 def _manifest(handle: Handle, file: ManifestFile, part: Entries, path: str, notes: Notes) -> None:
