@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakekit.care import removal, roots
 from lakekit.care.outcome import Expired, expired
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lakekit.care.roots import Root
     from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +92,14 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
     known = snapshots.ids(handle)
-    end = _end(handle, retained, known)
-    if not known or end <= known[0]:
+    low, end = _bounds(handle, retained, known)
+    if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(handle, low), retained)):
         if known and not dry_run and not handle.storage.exists(handle.layout.earliest_hint):
             _say_earliest(handle, known[0])
         return Expired(table=handle.name, dry_run=dry_run)
     everything = roots.every(handle)
     own = [root for root in everything if root.branch == handle.layout.branch]
+    end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in known if number >= end] or [known[-1]]))
     gone = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
     stays = [_as_changelog(handle, root) for root in gone] if _outlived(handle, retained) else []
 
@@ -122,19 +124,26 @@ def _outlived(handle: Handle, retained: Retained) -> bool:
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
 
-def _end(handle: Handle, retained: Retained, known: Sequence[int]) -> int:
-    """The first snapshot that stays."""
+def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[int, int]:
+    """Where it begins to matter how old snapshots are, and the first snapshot that stays however old."""
     if not known:
-        return 0
+        return 0, 0
     low = max(known[-1] - retained.most + 1, known[0])
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
     if not handle.options.consumer_changelog_only:
         end = min([end, *(consumer.next_snapshot for consumer in consumers.all(handle).values())])
-    for number in range(low, end):
-        found = snapshots.find(handle, number)
-        if found is not None and found.time_millis >= retained.since_ms:
-            return number
-    return min([number for number in known if number >= end] or [known[-1]])
+    return low, end
+
+
+def _is_young(snapshot: Snapshot | None, retained: Retained) -> bool:
+    """Whether a snapshot stays for its age, and all after it."""
+    return snapshot is not None and snapshot.time_millis >= retained.since_ms
+
+
+def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], numbers: range, retained: Retained, otherwise: int) -> int:
+    """The first of those numbers whose snapshot, or long-lived changelog, stays for its age; `otherwise`, where all are too old."""
+    found = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
+    return next((number for number in numbers if _is_young(found.get(number), retained)), otherwise)
 
 
 def _say_earliest(handle: Handle, number: int) -> None:
@@ -158,9 +167,10 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
     known, newest = snapshots.changelog_ids(handle), snapshots.latest_id(handle)
     if not known or newest is None:
         return Expired(table=handle.name, dry_run=dry_run)
-    end = known[-1] + 1 if delete_all else _changelog_end(handle, retained, known, newest)
+    numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(handle, retained, known, newest)
     everything = roots.every(handle)
     own = [root for root in everything if root.branch == handle.layout.branch and root.kind == "changelog"]
+    end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     gone = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
     if not gone:
         return Expired(table=handle.name, dry_run=dry_run)
@@ -177,13 +187,8 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
     return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _changelog_end(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> int:
-    """The first changelog that stays; the newest one always does."""
+def _changelog_bounds(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> range:
+    """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
     waiting = [consumer.next_snapshot for consumer in consumers.all(handle).values()]
-    end = min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *waiting])
-    for number in range(low, end + 1):
-        found = snapshots.find_changelog(handle, number)
-        if found is not None and found.time_millis >= retained.since_ms:
-            return number
-    return end
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *waiting]) + 1)

@@ -64,11 +64,15 @@ def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> li
     Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     found: list[ManifestFile] = []
-    for one in ("base", "delta") if which == "all" else (which,):
+    for one in _lists(which):
         name, size_bytes = _list(snapshot, one)
         if name is not None:
             found += _kept(place, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
     return found
+
+
+def _lists(which: Which) -> tuple[Which, ...]:
+    return ("base", "delta") if which == "all" else (which,)
 
 
 def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
@@ -81,15 +85,15 @@ def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
     return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
 
 
-def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Literal["base", "delta", "changelog"]]]) -> None:
+def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
     """Reads and decodes many manifest lists together: `manifest_files` finds them then. Those that are not there are left for it to miss.
 
     Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     shelf = place.world.decoded
     missing: dict[str, tuple[str, int | None, str]] = {}
-    for snapshot, which in lists:
-        name, size_bytes = _list(snapshot, which)
+    for snapshot, one in ((snapshot, one) for snapshot, which in lists for one in _lists(which)):
+        name, size_bytes = _list(snapshot, one)
         if name is not None and shelf.get((place.storage, path := place.layout.manifest(name))) is None:
             missing[path] = (name, size_bytes, f"snapshot {snapshot.id} of {place.name}")
     if len(missing) < 2:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.errors import TagNotFound
 from lakekit.meta import torn
 from lakekit.model.layout import is_plain
 from lakekit.model.tag import Tag
+from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
 if TYPE_CHECKING:
     from lakekit.meta.torn import Place
+    from lakekit.storage.protocol import Stat
 
 _SHOWN = 12
 
 
 def names(place: Place) -> list[str]:
     """The names of all tags, sorted."""
+    return [name for name, _ in _listed(place)]
+
+
+def _listed(place: Place) -> list[tuple[str, Stat]]:
+    """As `names`, with what the listing says of each tag's file."""
     listed = place.storage.list(place.layout.tag_dir)
-    return [one.name.removeprefix("tag-") for one in listed if one.name.startswith("tag-") and not one.is_dir and one.name != "tag-"]
+    return [(one.name.removeprefix("tag-"), one) for one in listed if one.name.startswith("tag-") and not one.is_dir and one.name != "tag-"]
 
 
 def find(place: Place, name: str) -> Tag | None:
@@ -39,8 +47,16 @@ def read(place: Place, name: str) -> Tag:
 
 def all(place: Place) -> list[Tag]:  # noqa: A001 - tags.all(handle) reads as meant
     """Every tag, by snapshot and name; those deleted meanwhile are left out."""
-    found = [tag for tag in each(lambda name: find(place, name), names(place)) if tag is not None]
+    found = [tag for tag in each(lambda one: _find_listed(place, *one), _listed(place), waiting=place.storage.is_remote) if tag is not None]
     return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+
+
+def _find_listed(place: Place, name: str, seen: Stat) -> Tag | None:
+    if not is_plain(f"tag-{name}"):
+        return None
+    with suppress(FileMissing):
+        return torn.read_listed(place, seen, lambda data, path: Tag.from_json(data, name, path))
+    return None
 
 
 def missing(place: Place, name: str) -> TagNotFound:

@@ -94,6 +94,23 @@ class LocalStorage:
             raise _failed(directory, wrong) from wrong
         return sorted(found, key=lambda one: one.path)
 
+    def file_names(self, directory: str) -> Sequence[str]:
+        """The names of the files that `list` finds, in any order: a directory knows them, and no file is looked at."""
+        found = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        if (seen := self.stat(entry.path)) is not None and not seen.is_dir:
+                            found.append(entry.name)
+                    elif not entry.is_dir():
+                        found.append(entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, ValueError) as wrong:
+            raise _failed(directory, wrong) from wrong
+        return found
+
     def put(self, path: str, data: bytes) -> None:
         with self._temporary(path, data, sync=False) as temporary:
             os.replace(temporary, path)  # noqa: PTH105
