@@ -44,6 +44,7 @@ KIND_COLUMN = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is a whole state."""
 _MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_ANY_LEVEL = 2**31 - 1
 _POSTPONE = -2
 
 
@@ -192,7 +193,7 @@ def _told_levels(handle: Handle) -> range | None:
         return None
     match handle.options.changelog_producer:
         case "lookup":
-            return range(1, max(top, 2))
+            return range(1, _ANY_LEVEL)  # higher ones too than the table has now: it may have had more
         case "full-compaction":
             return range(top - 1, top)
     return None

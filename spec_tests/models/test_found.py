@@ -130,3 +130,13 @@ def test_a_snapshot_that_came_back_from_a_tag_without_its_changelog_stops_no_del
     forget()
     assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids
     assert there.check(deep=True).ok
+
+
+def test_a_stream_begins_with_the_files_of_levels_that_the_table_no_longer_has(tmp_path):
+    table = made(tmp_path, **{"changelog-producer": "lookup", "num-levels": "5"})
+    table.upsert([{"k": 1, "a": 1}, {"k": 2, "a": 2}])
+    table.compact(full=True)
+    assert table.files()["level"].to_list() == [4]
+    table.alter(lk.set_option("num-levels", "2"))
+    (first,) = table.follow("latest-full", until="latest")
+    assert first.frame.sort("k").select("k", "a").collect().rows() == [(1, 1), (2, 2)]
