@@ -3,11 +3,15 @@
     lakekit compact PATH [--full] [--where "dt = '…'"] [--order-by a,b]      merge files
     lakekit expire PATH snapshots | changelogs | tags | consumers | partitions [--dry-run]
     lakekit tag PATH create | replace | delete | rename NAME …               names for snapshots
+    lakekit tag PATH automatic [--force]                                     those that are due by the clock
     lakekit branch PATH create | delete | rename | forward NAME …            other lines of the table's history
-    lakekit rollback PATH SNAPSHOT | TAG | TIME [--dry-run]                  back to an older state
+    lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
     lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
+    lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
+    lakekit compact-database WAREHOUSE [--tables "shop\\..*"] [--full]        files of many tables merged
+    lakekit repair WAREHOUSE [NAME] --metastore jdbc --uri …                 tables that lie there made known to a metastore
 
 Each calls the public method of that name and prints what it gives. Nothing is deleted with `--dry-run`, and by `orphans` not without `--delete`.
 """
@@ -18,6 +22,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakekit.care.given import duration_ms
+from lakekit.catalog import connect
 from lakekit.errors import InvalidOption
 from lakekit.table.opening import open as open_table
 
@@ -25,11 +30,16 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    import polars as pl
+
+    from lakekit.catalog import Catalog
     from lakekit.cli import Out
     from lakekit.table import Table
 
 EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
+_TAGS = ("create", "replace", "delete", "rename", "automatic")
+_IDLE = 'only partitions that got no file for so long, as "1 d"'
 _WHERE = "a condition in SQL on partition columns"
 
 
@@ -48,6 +58,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--where", help=_WHERE)
     one.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
     one.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
+    one.add_argument("--idle", metavar="AGE", help=_IDLE)
     one = verb("expire", expire, "remove what is old: snapshots, changelogs, tags, consumers or partitions")
     one.add_argument("what", metavar="WHAT", choices=EXPIRED, help=", ".join(EXPIRED))
     one.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
@@ -56,10 +67,13 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--expiration", metavar="AGE", help='of consumers and partitions: how old they get, as "7 d"')
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("tag", tag, "name snapshots, and keep them")
-    one.add_argument("action", metavar="ACTION", choices=("create", "replace", "delete", "rename"), help="create, replace, delete or rename")
-    one.add_argument("name", metavar="NAME")
+    one.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
+    one.add_argument("name", metavar="NAME", nargs="?", help="of all but automatic: the tag")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--at", help="a snapshot's number or a time; the newest snapshot unless given")
+    one.add_argument("--since", metavar="TIME", help="of create: the first snapshot made then or later")
+    one.add_argument("--watermark", metavar="MS", type=int, help="of create: the first snapshot whose watermark is as far")
+    one.add_argument("--force", action="store_true", help="of automatic: commit an empty snapshot where a tag is due and nothing was written")
     one.add_argument("--retain", metavar="AGE", help='how long the tag is kept, as "30 d"')
     one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
@@ -69,7 +83,8 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
     one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
     one = verb("rollback", rollback, "go back to a snapshot, a tag or a time")
-    one.add_argument("to", metavar="TO", help="a snapshot's number, a tag, or a time")
+    one.add_argument("to", metavar="TO", nargs="?", help="a snapshot's number, a tag, or a time")
+    one.add_argument("--watermark", metavar="MS", type=int, help="the newest snapshot whose watermark is not further")
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
     one.add_argument("--older-than", metavar="AGE", help='files younger than this are left alone; "1 d" unless given')
@@ -79,6 +94,29 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
     one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     one.add_argument("--where", help=_WHERE)
+    _add_of_catalogs(verbs, store, shape)
+
+
+def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
+    def verb(name: str, run: Callable[[argparse.Namespace, Out], int | None], told: str) -> Any:
+        parser = verbs.add_parser(name, parents=[store, shape], help=told)
+        parser.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of a catalog")
+        parser.add_argument("--metastore", default="filesystem", choices=("filesystem", "jdbc", "hive"), help="what knows the names; folders unless given")
+        parser.add_argument("--uri", help="where the metastore is")
+        parser.set_defaults(run=run)
+        return parser
+
+    one = verb("clone", clone, "copy a table: schemas, options and the files of a snapshot")
+    one.add_argument("name", metavar="NAME", help="the table, db.t")
+    one.add_argument("new", metavar="NEW", help="the copy, db.u")
+    one.add_argument("--at", help="a snapshot's number, a tag or a time; the newest snapshot unless given")
+    one = verb("compact-database", compact_database, "merge files of many tables; ends with 1 where one failed")
+    for name, told in (("databases", "of databases"), ("tables", "of tables with their databases, db.t"), ("excluding", "of tables to be left out")):
+        one.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {told}")
+    one.add_argument("--full", action="store_true", help="every bucket to its highest level")
+    one.add_argument("--idle", metavar="AGE", help=_IDLE)
+    one = verb("repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed")
+    one.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
 
 
 def _names(said: str) -> list[str]:
@@ -104,7 +142,7 @@ def _plain(value: object) -> object:
 
 def compact(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit compact PATH`."""
-    _told(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy))
+    _told(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy, idle=asked.idle))
 
 
 def expire(asked: argparse.Namespace, out: Out) -> None:
@@ -139,10 +177,20 @@ def _new(asked: argparse.Namespace) -> str:
 
 def tag(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit tag PATH ACTION NAME`."""
-    table, new = _open(asked), _new(asked)
+    table = _open(asked)
+    if (asked.name is None) != (asked.action == "automatic"):
+        what = "needs the name of a tag" if asked.name is None else f"finds names by itself, and takes none such as {asked.name!r}"
+        raise InvalidOption(f"{asked.action} {what}", key="NAME", value=str(asked.name))
+    for name, action in (("since", "create"), ("watermark", "create"), ("force", "automatic")):
+        if getattr(asked, name) not in (None, False) and asked.action != action:
+            raise InvalidOption(f"--{name} goes with {action}, not with {asked.action}", key=f"--{name}", value=str(getattr(asked, name)))
+    if asked.action == "automatic":
+        out.rows(["tag"], [[name] for name in table.create_automatic_tags(force=asked.force)])
+        return
+    new = _new(asked)
     match asked.action:
         case "create":
-            table.create_tag(asked.name, at=asked.at, retain=asked.retain)
+            table.create_tag(asked.name, at=asked.at, since=asked.since, watermark=asked.watermark, retain=asked.retain)
         case "replace":
             table.replace_tag(asked.name, at=asked.at, retain=asked.retain)
         case "delete":
@@ -172,7 +220,7 @@ def branch(asked: argparse.Namespace, out: Out) -> None:
 
 def rollback(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit rollback PATH TO`."""
-    _told(out, _open(asked).rollback(asked.to, dry_run=asked.dry_run))
+    _told(out, _open(asked).rollback(asked.to, watermark=asked.watermark, dry_run=asked.dry_run))
 
 
 def orphans(asked: argparse.Namespace, out: Out) -> None:
@@ -189,3 +237,32 @@ def analyze(asked: argparse.Namespace, out: Out) -> None:
 def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit rewrite-index PATH`."""
     _told(out, _open(asked).rewrite_file_index(where=asked.where))
+
+
+# ---- of catalogs ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _catalog(asked: argparse.Namespace) -> Catalog:
+    return connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, storage_options=dict(asked.storage) or None)
+
+
+def clone(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit clone WAREHOUSE NAME NEW`."""
+    made = _catalog(asked).clone(asked.name, asked.new, at=asked.at)
+    _said(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
+
+
+def compact_database(asked: argparse.Namespace, out: Out) -> int:
+    """`lakekit compact-database WAREHOUSE`; 1 where a table failed."""
+    given = {name: getattr(asked, name) for name in ("databases", "tables", "excluding", "full", "idle")}
+    return _listed(out, _catalog(asked).compact(**given))
+
+
+def repair(asked: argparse.Namespace, out: Out) -> int:
+    """`lakekit repair WAREHOUSE NAME`; 1 where a table failed."""
+    return _listed(out, _catalog(asked).repair(asked.name))
+
+
+def _listed(out: Out, found: pl.DataFrame) -> int:
+    out.frame(found)
+    return int("failed" in found["done"])

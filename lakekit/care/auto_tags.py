@@ -5,7 +5,7 @@
 
     daily, snapshot 7 at 2024-03-31 00:05     ->   tag 2024-03-30 = snapshot 7
 
-Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`.
+Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`, `TriggerTagAutomaticCreationProcedure`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakekit.care import tags as tagging
 from lakekit.care.outcome import Expired
+from lakekit.commit import publish
 from lakekit.errors import InvalidOption, TagAlreadyExists, TagNotFound
 from lakekit.meta import snapshots, tags
+from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import auto_tags
 from lakekit.world import wall_clock_ms
 
@@ -75,6 +77,27 @@ def create(handle: Handle) -> list[str]:
     if end is not None:
         handle.world.decoded.put({key: _LookedAt(after, end)}, _LOOKED_AT_BYTES)
     return made
+
+
+def create_forced(handle: Handle) -> list[str]:
+    """The same; where the clock says that a tag is due and no snapshot was made since, one without changes is committed for it. Raises what a commit raises."""
+    made = create(handle)
+    if not _is_overdue(handle):
+        return made
+    publish.publish(handle, [], commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
+    return [*made, *create(handle)]
+
+
+def _is_overdue(handle: Handle) -> bool:
+    """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
+    if handle.options.tag_automatic_creation != "process-time":
+        return False
+    last = _last(handle)
+    period = None if last is None else auto_tags.period_of(handle, last.name)
+    if period is None:
+        return True
+    now = wall_clock(handle.world.now_ms(), handle.options.sink_process_time_zone, "sink.process-time-zone")
+    return now - timedelta(milliseconds=handle.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(handle)
 
 
 def _automatic(handle: Handle) -> list[Tag]:

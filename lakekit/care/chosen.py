@@ -8,12 +8,15 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.errors import InvalidOption
+from lakekit.meta import manifests
 from lakekit.read.plan import partition_frame
+from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
 
 
 def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
@@ -31,6 +34,18 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     found = partition_frame(handle, pa.array(rows, pa.binary())).select(wanted.fill_null(value=False)).to_series()
     return {rows[at] for at in found.arg_true()}
+
+
+def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
+    """Those of some partitions whose newest file is so old, by the wall clock. A table without partitions is one."""
+    if snapshot is None or not wanted:
+        return wanted
+    entries = manifests.live(handle, snapshot)
+    newest = pa.table({name: entries.column(name) for name in ("partition", "creation_time")}).group_by("partition").aggregate([("creation_time", "max")])
+    times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
+    last = wall_clock_ms(handle.world.now_ms()) - idle_ms
+    found = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
+    return {partition for partition, time in found if partition in wanted and (time is None or time <= last)}
 
 
 def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:

@@ -37,8 +37,11 @@ def compact(
     where: pl.Expr | str | None = None,
     order_by: str | Sequence[str] | None = None,
     strategy: Strategy = "order",
+    idle_ms: int | None = None,
 ) -> Commit:
     """Compacts what the levels of each bucket ask for; `full`: each bucket to its highest level. `where` chooses partitions. `order_by` sorts all their rows.
+
+    `idle_ms`: only the partitions that got no file for so long.
 
     Append tables that are clustered (`clustering.incremental`) have the runs sorted that are due.
 
@@ -47,6 +50,8 @@ def compact(
     """
     if order_by is None and strategy != "order":
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
+    if order_by is not None and idle_ms is not None:
+        raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
     handle = handle.with_options({"write-only": "false"})
     if handle.has_buckets:
         clustered.clusters_buckets(handle)
@@ -61,6 +66,8 @@ def compact(
         return publish_once(handle, sort_compact.sort(handle, standing, order, where), commit_user=user)
     places = standing.places()
     wanted = chosen.partitions(handle, (partition for partition, _ in places), where)
+    if idle_ms is not None:
+        wanted = chosen.rested(handle, standing.snapshot, wanted, idle_ms)
     if handle.options.compaction_skip_expired_partitions:
         wanted = {partition for partition in wanted if not expired.is_expired(handle, partition)}
     if handle.options.bucket == POSTPONE_BUCKET:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from lakekit.errors import InvalidOption
 from lakekit.options.option import read_duration
 
 _MILLI = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def duration_ms(given: str | timedelta, key: str) -> int:
@@ -30,6 +31,6 @@ def time_ms(given: str | datetime, key: str) -> int:
         raise TypeError(msg)
     try:
         found = given if isinstance(given, datetime) else datetime.fromisoformat(given)
-        return int(found.timestamp() * 1000)
+        return ((found.astimezone(UTC) if found.tzinfo is None else found) - _EPOCH) // _MILLI  # a float of seconds loses thousandths
     except (ValueError, OverflowError):
         raise InvalidOption(f"{key}= takes a time such as 2024-03-31 12:00:00; found {str(given)[:100]!r}", key=key, value=str(given)) from None

@@ -4,7 +4,7 @@
 
 Each step leaves a table that is whole, in a state between: the hint is not believed while there is a snapshot 6. Data files stay: they are orphans, and
 cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end.
-Source: ENGINE.md 5.13; `RollbackHelper`.
+Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import roots, tags as tagging
 from lakekit.care.outcome import Expired
-from lakekit.errors import Conflict, LakekitError
+from lakekit.errors import Conflict, InvalidOption, LakekitError
 from lakekit.meta import snapshots, tags
 from lakekit.model import hint
 
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def rollback(handle: Handle, to: int | str | datetime, *, dry_run: bool = False) -> Expired:
-    """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time.
+def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+    """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
 
-    Raises `SnapshotNotFound`, `TagNotFound`; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
+    Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
+    Raises `SnapshotNotFound`, `TagNotFound`; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile,
+    whose snapshot then stands.
     """
-    target = tagging.source(handle, to)
+    if (to is None) == (watermark is None):
+        raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
+    target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
     every = roots.of_branch(handle)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)

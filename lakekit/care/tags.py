@@ -1,9 +1,11 @@
 """Tags made, moved, renamed and deleted.
 
     create(handle, "v1", at=3, retain_ms=…)     tag/tag-v1 = snapshot 3
+    create(handle, "v1", since_ms=1711843200000)   the first snapshot made then or later; watermark=…: the first that is as far
     delete(handle, ["v1"])                      its file, and the files that only it needed
 
-A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`.
+A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`,
+`CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
 """
 
 from __future__ import annotations
@@ -30,25 +32,38 @@ if TYPE_CHECKING:
 _NANOS = 1_000_000
 
 
-def create(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, if_not_exists: bool = False) -> Tag:
-    """Names a snapshot; None: the newest one. Without `retain_ms` the tag lives as long as `tag.default-time-retained` says, else for ever.
+def create(
+    handle: Handle,
+    name: str,
+    *,
+    at: int | str | datetime | None = None,
+    since_ms: int | None = None,
+    watermark: int | None = None,
+    retain_ms: int | None = None,
+    if_not_exists: bool = False,
+) -> Tag:
+    """Names a snapshot: the newest one, that of `at`, or the first one since a time or with a `watermark`, an expired one too that another tag keeps.
 
-    Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a name that is none.
+    Without `retain_ms` the tag lives as long as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`,
+    `TagNotFound`, `InvalidOption` for a name that is none.
     """
     check_name(name)
+    given = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
+    if len(given) > 1:
+        raise InvalidOption(f"tag {name!r} of {handle.name} names one snapshot: give {given[0]} or {given[1]}, not both", key=given[1], value=None)
     there = tags.find(handle, name)
     if there is not None:
         if if_not_exists:
             return there
         raise _exists(handle, name)
-    tag = _tag(handle, name, source(handle, at), retain_ms)
+    tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), retain_ms)
     _refuse_second(handle, tag)
     return put(handle, tag, if_not_exists=if_not_exists)
 
 
 def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
-    keep, path = _keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
+    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
     if not handle.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
             return tags.read(handle, tag.name)
@@ -66,7 +81,7 @@ def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None
     check_name(name)
     old = tags.read(handle, name)
     tag = _tag(handle, name, source(handle, at), retain_ms)
-    keep, path = _keepers(handle, tag.snapshot), handle.layout.tag(name)
+    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(name)
     everything = roots.every(handle)
     gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
     new = roots.Root(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
@@ -140,6 +155,37 @@ def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
     return found
 
 
+def _asked(handle: Handle, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+    if since_ms is not None:
+        return _since(handle, since_ms)
+    return source(handle, at) if watermark is None else _as_far_as(handle, watermark)
+
+
+def _since(handle: Handle, time_ms: int) -> Snapshot:
+    """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
+    found = snapshots.first_since(handle, time_ms)
+    kept = next((tag.snapshot for tag in tags.all(handle) if tag.snapshot.time_millis >= time_ms), None)
+    if kept is not None and (found is None or kept.time_millis < found.time_millis):
+        return kept
+    if found is None:
+        raise SnapshotNotFound(f"{handle.name} has no snapshot at or after {time_ms} ms; {snapshots.describe_range(handle)}", name=str(time_ms))
+    return found
+
+
+def _as_far_as(handle: Handle, watermark: int) -> Snapshot:
+    """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
+    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(handle))
+    kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
+    try:
+        found = snapshots.at_watermark(handle, watermark)
+    except SnapshotNotFound:
+        if kept is None:
+            raise
+        return kept[0]
+    mark = found.watermark_or_none
+    return kept[0] if kept is not None and (mark is None or kept[1] < mark) else found
+
+
 def _tag(handle: Handle, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
     retained = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
     if retained is None:
@@ -162,7 +208,7 @@ def _refuse_second(handle: Handle, tag: Tag) -> None:
         )
 
 
-def _keepers(handle: Handle, snapshot: Snapshot) -> list[str]:
+def keepers(handle: Handle, snapshot: Snapshot) -> list[str]:
     """The files that keep a snapshot: its own, and those of its tags."""
     own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
     return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import polars as pl
 
 from lakekit import registry, storage as storages, world
-from lakekit.catalog import global_tables, names
+from lakekit.catalog import cloning, compacting, global_tables, names, repairing
 from lakekit.catalog.metastore import missing_database, missing_table, some
 from lakekit.catalog.settings import Settings
 from lakekit.catalog.system_table import SystemTable
@@ -35,6 +35,7 @@ from lakekit.table.folder_tables import define_format_table, define_object_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from lakekit.catalog.metastore import Define, Metastore
@@ -283,6 +284,51 @@ class Catalog:
         if metastore.has_table(new.database, new.table):
             raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
         metastore.rename_table(old, new)
+
+    def clone(self, name: str, to: str, *, at: int | str | datetime | None = None, into: Catalog | None = None) -> Table:
+        """A copy of a table, "db.u", whose files are its own: schemas, options and the live files of the newest snapshot, or of `at`, with the schema of then.
+
+        `name` may be a branch, "db.t$branch_dev"; `at`: a snapshot, tag or time; `into`: the catalog of the copy, this one when None. The copy has one snapshot
+        with the same buckets and levels, file indexes, deletion vectors, hash indexes and statistics. Files at external paths come into its own folder, and the
+        options that named them are dropped; history, changelog files, tags, branches and consumers stay with the source. Where the storage has folders the
+        copy appears in one step; in an object store a process that dies at the end may leave an empty table.
+
+        Raises `TableNotFound`, `DatabaseNotFound`, `TableAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Unsupported` for format and
+        object tables and those that lakekit does not write, `StorageFailed` where files lie at the place.
+        """
+        cloning.check_source(name)
+        target = self if into is None else into
+        handle = self.table(name).handle()
+        cloning.clone(handle, target._there(names.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
+        return target.table(to)
+
+    # ---- all of them ----------------------------------------------------------------------------------------------------------------------
+
+    def compact(
+        self,
+        *,
+        databases: str | None = None,
+        tables: str | None = None,
+        excluding: str | None = None,
+        full: bool = False,
+        idle: str | timedelta | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        """Compacts many tables, one after another, as `t.compact` does each; what fails in one is told in its row, and the others go on.
+
+        `databases`, `tables`, `excluding`: regular expressions that a whole name matches, "shop" or "shop.orders"; None: all, and none left out. `idle`: only
+        partitions that got no file for so long, "1 d" or a `timedelta`. `options` are put over each table's own. A row a table: `database`, `table`, `done`
+        (compacted, nothing to do, skipped, failed), `snapshot_id`, `error`. Raises `InvalidOption` for patterns that are none, or that fit no table.
+        """
+        return compacting.compact(self, compacting.Wanted(databases, tables, excluding), full=full, idle=idle, options=options)
+
+    def repair(self, name: str | None = None) -> pl.DataFrame:
+        """Makes the metastore know the tables that lie in its warehouse: all, those of a database, or "db.t". Their files stay as they are.
+
+        A row for each that lies there: `database`, `table`, `done` (registered; there, where it was known, and its copy of options renewed; failed),
+        `error`. Raises `DatabaseNotFound`, `TableNotFound`, `InvalidOption`; `Unsupported` for catalogs of folders, where there is nothing to register.
+        """
+        return repairing.repair(self._names(), name)
 
     # ---- beginning and end ----------------------------------------------------------------------------------------------------------------
 

@@ -79,6 +79,14 @@ class Metastore(Protocol):
         """Gives a table another name, and its files the place of that name."""
         ...
 
+    def lying(self, database: str | None = None) -> list[str]:
+        """What lies in the warehouse, known or not: the tables of a database; None: the databases."""
+        ...
+
+    def register(self, name: Name, schema: TableSchema) -> bool:
+        """Makes a table known that lies where its name leads, and renews what is kept of it; whether it was unknown."""
+        ...
+
 
 def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
     """The error of a database that is not there."""

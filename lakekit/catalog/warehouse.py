@@ -15,6 +15,7 @@ from lakekit.errors import LakekitError, StorageFailed
 from lakekit.meta import branches, schemas
 from lakekit.model.layout import Layout
 from lakekit.storage import folders
+from lakekit.world import each
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Ground
@@ -37,6 +38,18 @@ def is_table(storage: Storage, directory: str) -> bool:
         for layout in layouts
         for one in storage.list(layout.schema_dir)
     )
+
+
+def databases(storage: Storage, root: str) -> list[str]:
+    """The databases that are folders of a warehouse, by name."""
+    return sorted(one.name.removesuffix(SUFFIX) for one in storage.list(root) if one.is_dir and one.name.endswith(SUFFIX) and one.name != SUFFIX)
+
+
+def tables(storage: Storage, folder: str) -> list[str]:
+    """The tables that are folders of a database's, by name."""
+    inside = [one for one in storage.list(folder) if one.is_dir]
+    kept = each(lambda one: is_table(storage, one.path), inside)
+    return sorted(one.name for one, is_one in zip(inside, kept, strict=True) if is_one)
 
 
 def remove(ground: Ground) -> None:

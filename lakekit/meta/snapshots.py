@@ -168,6 +168,24 @@ def at_watermark(place: Place, watermark: int) -> Snapshot:
     return read(place, found)
 
 
+def before_watermark(place: Place, watermark: int) -> Snapshot:
+    """The newest snapshot whose watermark is at most that; one without takes the nearest older one's. Raises `SnapshotNotFound`."""
+    known = ids(place)
+    low, high, found = 0, len(known) - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        at, reached = _watermark(place, known, middle, low)
+        if reached is not None and reached > watermark:
+            high = at - 1
+        else:
+            found, low = (found if reached is None else known[at]), middle + 1
+    if found is None:
+        marks = [mark for number in known[:_SHOWN] if (one := find(place, number)) is not None and (mark := one.watermark_or_none) is not None]
+        has = f"its first watermark is {marks[0]}" if marks else "its first snapshots have none"
+        raise SnapshotNotFound(f"{place.name} has no snapshot with a watermark of {watermark} or earlier; {has}", name=str(watermark))
+    return read(place, found)
+
+
 def _watermark(place: Place, known: list[int], at: int, low: int) -> tuple[int, int | None]:
     """The watermark at a place of the list, or the nearest one before it and where that is; nothing below `low` is looked at."""
     for earlier in range(at, low - 1, -1):

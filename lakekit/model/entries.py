@@ -116,6 +116,10 @@ class Entries:
             found = found._with(name, values)
         return found
 
+    def without_external_paths(self) -> Entries:
+        """The same files, each in the folder of its bucket."""
+        return self._with("external_path", pa.nulls(len(self), pa.string()))
+
     def _with(self, name: str, values: Any) -> Entries:
         at = self.table.schema.get_field_index(name)
         field = self.table.schema.field(at)

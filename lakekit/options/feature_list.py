@@ -267,23 +267,23 @@ TABLES = (
     """
     procedure | ENGINE 11 | CARE
     procedure.compact | - | yes | compact a table
-    procedure.compact_database | - | not yet | compact many tables
+    procedure.compact_database | - | yes | compact many tables
     procedure.compact_manifest | - | yes | compact manifests
     procedure.expire_snapshots | - | yes | remove old snapshots
     procedure.expire_changelogs | - | yes | remove old changelogs
     procedure.expire_partitions | - | yes | remove old partitions
     procedure.create_tag | - | yes | name a snapshot
-    procedure.create_tag_from_timestamp | - | not yet | name the snapshot of a time
-    procedure.create_tag_from_watermark | - | not yet | name the snapshot of a watermark
+    procedure.create_tag_from_timestamp | - | yes | name the first snapshot since a time
+    procedure.create_tag_from_watermark | - | yes | name the first snapshot that is as far as a watermark
     procedure.replace_tag | - | yes | move a tag
     procedure.rename_tag | - | yes | rename a tag
     procedure.delete_tag | - | yes | delete tags
     procedure.expire_tags | - | yes | remove tags that are over
-    procedure.trigger_tag_automatic_creation | - | not yet | make the automatic tags that are due
+    procedure.trigger_tag_automatic_creation | - | yes | make the automatic tags that are due
     procedure.rollback | - | yes | go back to a snapshot or tag
     procedure.rollback_to | - | yes | go back to a snapshot or tag
     procedure.rollback_to_timestamp | - | yes | go back to a time
-    procedure.rollback_to_watermark | - | not yet | go back to a watermark
+    procedure.rollback_to_watermark | - | yes | go back to a watermark
     procedure.rollback_to_as_latest | - | refused | commit an old state anew
     procedure.create_branch | - | yes | make a branch
     procedure.delete_branch | - | yes | delete branches
@@ -297,7 +297,7 @@ TABLES = (
     procedure.remove_unexisting_files | - | refused | forget files that are lost
     procedure.remove_unexisting_manifests | - | refused | forget manifests that are lost
     procedure.purge_files | - | refused | delete everything but the schema
-    procedure.repair | - | not yet | register tables in a metastore
+    procedure.repair | - | yes | register tables in a metastore, where there is one
     procedure.repair_earliest_snapshot | - | yes | mend the EARLIEST hint
     procedure.rescale | - | yes | change the number of buckets
     procedure.rewrite_file_index | - | yes | make file indexes of existing files
@@ -305,7 +305,7 @@ TABLES = (
     procedure.drop_global_index | - | refused | drop a global index
     procedure.migrate_table | - | not yet | take over a Hive table
     procedure.migrate_database | - | refused | take over a Hive database
-    procedure.clone | - | not yet | copy a table
+    procedure.clone | - | yes | copy a table, its files as they are
     procedure.copy_files | - | refused | copy files of tables
     procedure.copy | - | refused | copy tables
     procedure.drop_partition | - | yes | drop partitions
@@ -315,7 +315,7 @@ TABLES = (
     procedure.alter_function | - | refused | functions of the REST catalog
     procedure.drop_function | - | refused | functions of the REST catalog
     procedure.alter_column_default_value | - | yes | change a column's default
-    procedure.refresh_object_table | - | not yet | list the objects anew
+    procedure.refresh_object_table | - | yes | list the objects anew, in a snapshot: engines up to 1.0 have it, released ones since have none
     procedure.query_service | - | refused | a lookup service
     procedure.vector_search | refused | - | search of vectors
     procedure.full_text_search | refused | - | search of texts

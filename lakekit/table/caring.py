@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.care import analyze, check, compact, file_indexes, maintain, manifests, orphans, repair, rescale
+from lakekit.care.given import duration_ms
 from lakekit.change import schema as schemas
 from lakekit.change.columns import SetOption
 from lakekit.table.opened import Opened
@@ -32,10 +33,12 @@ class Caring(Opened):
         where: pl.Expr | str | None = None,
         order_by: str | Sequence[str] | None = None,
         strategy: Strategy = "order",
+        idle: str | timedelta | None = None,
     ) -> Commit:
         """Merges files, in one commit: what the levels of each bucket ask for, or, `full`, every bucket to its highest level.
 
-        `where`: a condition on partition columns, a Polars expression or SQL text. `order_by`: tables with `bucket` -1 have all rows of the partitions
+        `where`: a condition on partition columns, a Polars expression or SQL text. `idle`: only partitions that got no file for so long, "1 d" or a
+        `timedelta`. `order_by`: tables with `bucket` -1 have all rows of the partitions
         written anew, sorted by a column or several, so that reads that filter them skip files; in key tables the first rows come into the first buckets.
         `strategy`: "order", one column after another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are
         first. Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append tables with
@@ -45,7 +48,8 @@ class Caring(Opened):
         faster, or where a key table that is sorted was written to: nothing changed.
         """
         handle = self.handle()
-        done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+        rest = None if idle is None else duration_ms(idle, "idle")
+        done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
         return maintain.after(handle.with_options({"write-only": "false"}), done)
 
     def compact_manifests(self) -> Commit:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.care import branches, consumers, rollback, tags
-from lakekit.care.given import duration_ms
+from lakekit.care import auto_tags, branches, consumers, rollback, tags
+from lakekit.care.given import duration_ms, time_ms
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
@@ -19,14 +19,34 @@ if TYPE_CHECKING:
 class Tagging(Opened):
     """Tags, branches, rollback and consumers of the table's branch."""
 
-    def create_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, if_not_exists: bool = False) -> None:
+    def create_tag(
+        self,
+        name: str,
+        *,
+        at: int | str | datetime | None = None,
+        since: str | datetime | None = None,
+        watermark: int | None = None,
+        retain: str | timedelta | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
         """Names a snapshot, which stays readable under the name after it expired: `t.create_tag("v1")`, `t.scan(at="v1")`.
 
-        `at`: as in `scan`, the newest snapshot when None; an expired one that another tag keeps will do. `retain`: how long the tag lives, "7 d" or a
-        `timedelta`; without, as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`,
-        `InvalidOption` for a blank name, or one that is no part of a file's name.
+        `at`: as in `scan`, the newest snapshot when None; an expired one that another tag keeps will do. Instead of it `since`, the first snapshot made at
+        that time or later, or `watermark`, in milliseconds, the first one that is as far. `retain`: how long the tag lives, "7 d" or a `timedelta`; without,
+        as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank
+        name, or one that is no part of a file's name.
         """
-        tags.create(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"), if_not_exists=if_not_exists)
+        keep = None if retain is None else duration_ms(retain, "retain")
+        start = None if since is None else time_ms(since, "since")
+        tags.create(self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists)
+
+    def create_automatic_tags(self, *, force: bool = False) -> list[str]:
+        """Makes the tags that `tag.automatic-creation` says are due, by the clock or by watermarks, as every commit does; their names, oldest first.
+
+        `force`: where a period is over by the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the option
+        is "none" or "batch". Raises `InvalidOption` for options that make no sense together, and what a commit raises.
+        """
+        return auto_tags.create_forced(self.handle()) if force else auto_tags.create(self.handle())
 
     def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None) -> None:
         """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted. Raises as `create_tag` does."""
@@ -69,13 +89,14 @@ class Tagging(Opened):
         """
         branches.fast_forward(self.handle(), name)
 
-    def rollback(self, to: int | str | datetime, /, *, dry_run: bool = False) -> Expired:
+    def rollback(self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
         """Makes an older snapshot the newest again, told by id, tag or time (the newest one at or before it); an expired one that a tag keeps comes back.
 
-        Later snapshots, changelogs and tags are removed; their data files stay until orphans are cleaned. Writers should rest. Raises `SnapshotNotFound`,
-        `TagNotFound`; `Conflict` where a writer committed meanwhile.
+        `watermark`, instead of `to`, in milliseconds: the newest snapshot that is not further than that. Later snapshots, changelogs and tags are removed;
+        their data files stay until orphans are cleaned. Writers should rest. Raises `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a
+        writer committed meanwhile.
         """
-        return rollback.rollback(self.handle(), to, dry_run=dry_run)
+        return rollback.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, consumer_id: str, *, next_snapshot: int | None = None) -> None:
         """Lets a streaming reader go on from a snapshot; None forgets where it stands. Raises `ConsumerNotFound`, `InvalidOption`."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
 import lakekit as lk
 from lakekit.cli import FINE, NO_TABLE, PROBLEM, USAGE, main
+from lakekit.meta import snapshots
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 
@@ -102,6 +104,77 @@ def test_orphans(run, table, tmp_path):
     assert len(run("orphans", "--delete")[1]) == 1
     assert not lost.exists()
     assert run("orphans", "--older-than", "some")[0] == USAGE
+
+
+def test_states_by_time_and_watermark(run, table):
+    with table.writer() as writer:
+        writer.write([{"p": 0, "k": 9, "v": "far"}])
+        messages = writer.prepare()
+    table.commit(messages, commit_user="job", identifier=1, watermark=500)
+    assert run("tag", "create", "first", "--since", "2001-01-01")[0] == FINE
+    assert run("tag", "create", "far", "--watermark", "400")[0] == FINE
+    assert dict(table.tags().select("tag", "snapshot_id").rows()) == {"first": 1, "far": 5}
+    for wrong in (("replace", "first", "--since", "2001-01-01"), ("create", "x", "--at", "1", "--watermark", "4"), ("create", "x", "--force"), ("create",)):
+        assert run("tag", *wrong)[0] == USAGE
+    table.upsert([{"p": 0, "k": 8, "v": "more"}])
+    stamped = snapshots.latest(table.handle())
+    table.handle().storage.put(table.handle().layout.snapshot(6), replace(stamped, watermark=600).to_json())
+    assert run("rollback", "--watermark", "599", "--dry-run")[1][0]["snapshot_ids"] == [6]
+    assert run("rollback", "--watermark", "599")[0] == FINE
+    assert table.snapshots()["snapshot_id"].max() == 5
+    assert run("rollback")[0] == USAGE
+    assert run("rollback", "2", "--watermark", "599")[0] == USAGE
+
+
+def test_automatic_tags(run, table):
+    assert run("tag", "automatic") == (FINE, [], "")
+    table.alter(lk.set_option("tag.automatic-creation", "process-time"))
+    assert len(run("tag", "automatic")[1]) == 1
+    assert run("tag", "automatic", "--force")[1] == []
+    assert run("tag", "automatic", "name")[0] == USAGE
+    assert table.tags().height == 1
+
+
+@pytest.fixture
+def house(capsys, table, tmp_path):
+    """A verb on the warehouse `house`, which has the table as shop.t."""
+    cat = lk.connect(tmp_path / "house")
+    cat.create_database("shop")
+    (tmp_path / "t").rename(tmp_path / "house" / "shop.db" / "t")
+
+    def ran(verb, *arguments, shape="json"):
+        code = main([verb, str(tmp_path / "house"), *arguments, "--format", shape])
+        captured = capsys.readouterr()
+        return code, [json.loads(line) for line in captured.out.splitlines()] if shape == "json" else captured.out, captured.err
+
+    return ran
+
+
+def test_clone(house, tmp_path):
+    assert house("clone", "shop.t", "shop.u", "--at", "2", shape="table") == (FINE, f"shop.u · a copy of shop.t, at {tmp_path}/house/shop.db/u\n", "")
+    there = lk.connect(tmp_path / "house")
+    assert there["shop.u"].scan().collect().height == there["shop.t"].scan(at=2).collect().height == 10
+    assert house("clone", "shop.t", "shop.u")[0] == PROBLEM
+    assert house("clone", "shop.none", "shop.w")[0] == NO_TABLE
+
+
+def test_compact_database(house, tmp_path):
+    code, told, _ = house("compact-database", "--tables", r"shop\..*", "--full")
+    assert (code, told) == (FINE, [{"database": "shop", "table": "t", "done": "compacted", "snapshot_id": 5, "error": None}])
+    assert house("compact-database", "--excluding", "shop.t")[0] == USAGE
+    (tmp_path / "house" / "shop.db" / "t" / "schema" / "schema-0").write_text("{")
+    code, told, _ = house("compact-database", "--idle", "1 d")
+    assert (code, told[0]["done"]) == (PROBLEM, "failed")
+
+
+def test_repair(house, tmp_path):
+    names = ("--metastore", "jdbc", "--uri", f"sqlite:///{tmp_path}/names.db")
+    assert house("repair", *names) == (FINE, [{"database": "shop", "table": "t", "done": "registered", "error": None}], "")
+    assert house("repair", "shop.t", *names)[1][0]["done"] == "there"
+    assert house("repair", "shop.none", *names)[0] == NO_TABLE
+    code, _, err = house("repair")
+    assert code == PROBLEM
+    assert "nothing to register" in err
 
 
 def test_analyze_and_rewrite_index(run, table):

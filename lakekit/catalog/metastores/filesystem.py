@@ -16,7 +16,6 @@ from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.meta.handle import Ground
 from lakekit.model.layout import Layout, is_plain
 from lakekit.storage import folders
-from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import Define
     from lakekit.catalog.names import Name
     from lakekit.catalog.settings import Settings
+    from lakekit.model.schema import TableSchema
     from lakekit.storage.protocol import Stat, Storage
 
 
@@ -96,9 +96,7 @@ class FileSystem:
         folders.remove(self.storage, folder)
 
     def tables(self, database: str) -> list[str]:
-        inside = [one for one in self.storage.list(location(self.root, database)) if one.is_dir]
-        kept = each(lambda one: is_table(self.storage, one.path), inside)
-        return sorted(one.name for one, is_one in zip(inside, kept, strict=True) if is_one)
+        return warehouse.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
         return is_plain(database) and is_plain(table) and is_table(self.storage, location(self.root, database, table))
@@ -114,6 +112,20 @@ class FileSystem:
 
     def rename_table(self, old: Name, new: Name) -> None:
         warehouse.move(self.ground(old), location(self.root, new.database, new.table))
+
+    def lying(self, database: str | None = None) -> list[str]:
+        raise _nothing_to_register(self.root, database)
+
+    def register(self, name: Name, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
+        raise _nothing_to_register(self.root, name.full)
+
+
+def _nothing_to_register(root: str, asked: str | None) -> Unsupported:
+    return Unsupported(
+        f'repair of {asked or "everything"} in "{root}" has nothing to register: without a metastore each folder with a schema is a table already. '
+        "metastore='jdbc' and 'hive' have databases of names that can be repaired",
+        feature="catalog.filesystem",
+    )
 
 
 def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None:

@@ -176,7 +176,7 @@ class Hive:
     def create_table(self, name: Name, define: Define) -> None:
         _check_case(name.table)
         if self.entry(name.database, name.table) is not None:
-            raise TableAlreadyExists(f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full)
+            raise _not_ours(name)
         ground = self.ground(name)
         schema = define(ground)
         try:
@@ -206,6 +206,23 @@ class Hive:
             if refused.kind != "AlreadyExistsException":
                 raise
             raise TableAlreadyExists(f"{name.full} is in {self.where} already, made at the same moment", name=name.full) from None
+
+    def lying(self, database: str | None = None) -> list[str]:
+        if database is None:
+            return warehouse.databases(self.settings.storage, self.settings.warehouse) if self.settings.warehouse else self.databases()
+        place = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
+        return warehouse.tables(*storages.open(place, self.settings.storage_options))
+
+    def register(self, name: Name, schema: TableSchema) -> bool:
+        entry, ground = self.entry(name.database, name.table), self.ground(name)
+        if entry is None:
+            _check_case(name.table)
+            self._register(name, ground, schema)
+            return True
+        if not hive_table.is_paimon(entry):
+            raise _not_ours(name)
+        self.renew(name.database, name.table, schema, ())
+        return False
 
     def drop_table(self, name: Name) -> None:
         entry, ground = self.entry(name.database, name.table), self.ground(name)
@@ -312,6 +329,10 @@ class Kept:
             self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:
             caution(f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: {failed.message}")
+
+
+def _not_ours(name: Name) -> TableAlreadyExists:
+    return TableAlreadyExists(f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full)
 
 
 def _check_case(name: str) -> None:

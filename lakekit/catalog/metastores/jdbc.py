@@ -186,22 +186,31 @@ class Jdbc:
         self._refuse_view(name)
         ground = self.ground(name)
         schema = define(ground)
-
-        def insert() -> None:
-            with self._session() as session:
-                session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
-
         try:
-            retried(insert, REAL.wait)
+            self._insert(name)
         except StorageFailed as failed:
             if not self.has_table(name.database, name.table):  # where nobody answers that either, the schema stays: the row may be there
                 self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, Duplicate):
                     raise
-                raise TableAlreadyExists(
-                    f"{self.where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full
-                ) from None
+                raise _taken(self.where, name) from None
         keeper.altered(ground, schema)
+
+    def lying(self, database: str | None = None) -> list[str]:
+        return warehouse.databases(self.storage, self.root) if database is None else warehouse.tables(self.storage, location(self.root, database))
+
+    def register(self, name: Name, schema: TableSchema) -> bool:
+        is_new = not self.has_table(name.database, name.table)
+        if is_new:
+            self._refuse_view(name)
+            try:
+                self._insert(name)
+            except Duplicate:
+                if not self.has_table(name.database, name.table):
+                    raise _taken(self.where, name) from None
+                is_new = False  # another process did the same
+        keeper.altered(self.ground(name), schema)
+        return is_new
 
     def drop_table(self, name: Name) -> None:
         def delete() -> None:
@@ -222,6 +231,13 @@ class Jdbc:
             raise
 
     # ---- parts ------------------------------------------------------------------------------------------------------------------------------
+
+    def _insert(self, name: Name) -> None:
+        def insert() -> None:
+            with self._session() as session:
+                session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
+
+        retried(insert, REAL.wait)
 
     def _move_rows(self, old: Name, new: Name) -> None:
         def update() -> None:
@@ -320,6 +336,10 @@ def _check_lengths(properties: Mapping[str, str]) -> None:
             raise InvalidOption(
                 f"property {name[:80]!a} is longer than 255 characters, or its value than {_LONGEST}: the catalog cannot hold it", key=name[:80], value=None
             )
+
+
+def _taken(where: str, name: Name) -> TableAlreadyExists:
+    return TableAlreadyExists(f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full)
 
 
 def _one_spelling(place: str) -> str:

@@ -1,0 +1,76 @@
+"""Many tables of a catalog compacted, one after another: what fails in one is told in its row, and the others go on.
+
+    compact(cat, databases="shop|web", tables=r"shop\\..*", excluding=r".*\\.tmp_.*", idle="1 d")
+
+Patterns are regular expressions of whole names: of a database, and of a table with its database before it. Source: ENGINE.md 11; `CompactDatabaseProcedure`,
+`CompactDatabaseAction`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from lakekit.catalog.metastore import some
+from lakekit.errors import InvalidOption, LakekitError
+from lakekit.folder.kinds import FORMAT_TABLE
+from lakekit.options.features import OBJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from lakekit.catalog.catalog import Catalog
+
+_SCHEMA = {"database": pl.String, "table": pl.String, "done": pl.String, "snapshot_id": pl.Int64, "error": pl.String}
+_LISTED = {FORMAT_TABLE: "it is a folder of files, without levels", OBJECTS: "its rows are what its location holds"}
+
+
+class Wanted(NamedTuple):
+    """Which tables: patterns of whole names; None: of databases and tables all, of those that are left out none."""
+
+    databases: str | None
+    tables: str | None
+    excluding: str | None
+
+
+def compact(cat: Catalog, wanted: Wanted, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> pl.DataFrame:
+    """A row a table: `done` is compacted, nothing to do, skipped or failed. Raises `InvalidOption` for a pattern that is none, or that fits no table."""
+    rows = [(database, table, *_one(cat, f"{database}.{table}", full, idle, options)) for database, table in _chosen(cat, wanted)]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _chosen(cat: Catalog, wanted: Wanted) -> list[tuple[str, str]]:
+    databases, tables, excluding = (_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True))
+    known = cat.databases()
+    inside = [name for name in known if databases is None or databases.fullmatch(name)]
+    there = [(database, table) for database in inside for table in cat.tables(database)["table"].to_list()]  # scalar: one a table
+    names = [f"{database}.{table}" for database, table in there]
+    fits = [(tables is None or tables.fullmatch(name)) and not (excluding is not None and excluding.fullmatch(name)) for name in names]
+    found = [pair for pair, is_in in zip(there, fits, strict=True) if is_in]
+    if not found and any(text is not None for text in wanted):
+        has = f"tables are {some(names)}" if names else f"databases are {some(known)}" if known else "there are no databases"
+        raise InvalidOption(f"these patterns of whole names fit no table, such as 'shop|web' and r'shop\\..*': {has}", key="tables", value=wanted.tables)
+    return found
+
+
+def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as wrong:
+        raise InvalidOption(f"{key}={text!r} is no regular expression: {wrong}", key=key, value=text) from None
+
+
+def _one(cat: Catalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> tuple[str, int | None, str | None]:
+    """What became of one table: a word, the snapshot that came of it, and why it was left alone."""
+    try:
+        table = cat.table(name, options=options)
+        kind = str(table.options.get("type", "table"))
+        if kind in _LISTED:
+            return "skipped", None, f"{name} is of type {kind}: {_LISTED[kind]}"
+        done = table.compact(full=full, idle=idle)
+    except LakekitError as wrong:
+        return "failed", None, wrong.message
+    return ("nothing to do" if done.snapshot_id is None else "compacted"), done.snapshot_id, None

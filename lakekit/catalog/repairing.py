@@ -1,0 +1,69 @@
+"""A metastore told of the tables that lie in its warehouse and that it does not know, such as those of a lost database, or copied there.
+
+    repair(metastore, None)      warehouse/shop.db/orders/schema/schema-0     ->   shop and shop.orders are known
+
+Files say what a table is, and stay as they are. Source: ENGINE.md 9.3; `RepairProcedure`, `JdbcCatalog.repairCatalog`, `HiveCatalog.repairCatalog`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.catalog import names
+from lakekit.catalog.metastore import missing_database, missing_table
+from lakekit.errors import DatabaseAlreadyExists, LakekitError
+from lakekit.meta import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.catalog.metastore import Metastore
+
+_SCHEMA = {"database": pl.String, "table": pl.String, "done": pl.String, "error": pl.String}
+
+
+def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
+    """Everything, a database or a table "db.t": a row for each table that lies there.
+
+    `done` is registered, or there where it was known, or failed. Raises `DatabaseNotFound`, `TableNotFound`, `InvalidOption` for a name that is none.
+    """
+    rows: list[tuple[str, str, str, str | None]] = []
+    for database, tables in _asked(metastore, name):
+        if not metastore.has_database(database):
+            try:
+                metastore.create_database(names.database(database), {})
+            except DatabaseAlreadyExists:  # another process did the same
+                pass
+            except LakekitError as wrong:
+                rows += [(database, table, "failed", wrong.message) for table in tables]
+                continue
+        rows += [(database, table, *_one(metastore, database, table)) for table in tables]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _asked(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
+    """Databases with the tables that lie in each."""
+    if name is None:
+        return [(database, metastore.lying(database)) for database in metastore.lying()]
+    if "." in name:
+        asked = names.data_table(name, "repairTable")
+        there = metastore.lying(asked.database)
+        if asked.table not in there:
+            raise missing_table(asked.database, asked.table, there)
+        return [(asked.database, [asked.table])]
+    database = names.database(name)
+    lying = metastore.lying()
+    if database not in lying and not metastore.has_database(database):
+        raise missing_database(metastore.where, database, lying)
+    return [(database, metastore.lying(database))]
+
+
+def _one(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:
+    try:
+        name = names.new_table(f"{database}.{table}", "repairTable")
+        was_known = not metastore.register(name, schemas.latest(metastore.ground(name)))
+    except LakekitError as wrong:
+        return "failed", wrong.message
+    return ("there" if was_known else "registered"), None
