@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
+import warnings
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -274,6 +275,17 @@ def write_over(line: str) -> None:
     encoding = sys.stderr.encoding or "ascii"
     sys.stderr.write(f"\r{line.encode(encoding, 'replace').decode(encoding)}\x1b[K")
     sys.stderr.flush()
+
+
+# ---- warnings ------------------------------------------------------------------------------------------------------------------------------
+
+
+def caution(text: str) -> None:
+    """Warns of something that is done all the same, at the line that called lakekit."""
+    depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the way to a caller
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("lakekit."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=depth)
 
 
 # ---- forks ---------------------------------------------------------------------------------------------------------------------------------

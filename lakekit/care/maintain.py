@@ -6,13 +6,13 @@ A commit has happened by then, whatever becomes of this: what goes wrong is told
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def after(handle: Handle, done: Commit) -> Commit:
                 chore()
         except LakekitError as wrong:
             text = f"the commit to {handle.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
-            warnings.warn(text, UserWarning, stacklevel=4)
+            caution(text)
     return done
 
 

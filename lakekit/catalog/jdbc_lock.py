@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.sessions import Busy, Duplicate, retried
-from lakekit.change.options_given import caution
 from lakekit.errors import LockLost, RetriesExhausted, StorageFailed
-from lakekit.world import REAL
+from lakekit.world import REAL, caution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.change.options_given import caution
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.meta import branches, schemas
 from lakekit.model.layout import Layout
 from lakekit.storage import folders
-from lakekit.world import each
+from lakekit.world import caution, each
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Ground

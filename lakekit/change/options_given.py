@@ -12,12 +12,11 @@ values are checked. A key nobody knows is kept: engines have options of their ow
 from __future__ import annotations
 
 import difflib
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
 from lakekit.options.table import BY_KEY, ELSEWHERE, FIELD_KEYS, FIELD_OPTIONS, OLDER, SEQUENCE_GROUP, is_known, own_key, spell
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,11 +119,3 @@ def _warn_near(key: str) -> None:
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
     if near:
         caution(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")
-
-
-def caution(text: str) -> None:
-    """Warns of something that is done all the same, at the line that called lakekit."""
-    depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the way to a caller
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("lakekit."):
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(text, UserWarning, stacklevel=depth)

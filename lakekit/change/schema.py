@@ -16,7 +16,7 @@ from lakekit.change.applied import applied
 from lakekit.change.columns import SetOption
 from lakekit.change.defaults import check_default
 from lakekit.change.keys import drafted
-from lakekit.change.options_given import caution, texts_of
+from lakekit.change.options_given import texts_of
 from lakekit.change.validate import check, doubts
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.meta import keeper, schemas, snapshots
@@ -25,6 +25,7 @@ from lakekit.model.schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
 from lakekit.options.frozen import Frozen
 from lakekit.storage.put_once import put_once
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -15,7 +15,6 @@ A consumer that has a place begins there, whatever the mode says.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from lakekit.meta import consumers, snapshots
 from lakekit.options.table import SCAN_MODES
 from lakekit.read import travel
 from lakekit.read.travel import Position
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +157,7 @@ def _there(handle: Handle, wanted: int, who: str) -> int:
     if oldest is None or wanted >= oldest:
         return wanted
     if wanted > 0:
-        warnings.warn(f"{who} wanted snapshot {wanted} of {handle.name}; those before {oldest} are gone, and it begins there", stacklevel=2)
+        caution(f"{who} wanted snapshot {wanted} of {handle.name}; those before {oldest} are gone, and it begins there")
     return oldest
 
 

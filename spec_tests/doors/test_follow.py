@@ -107,8 +107,9 @@ def test_a_consumer_whose_snapshots_are_gone_says_so(tmp_path):
     next(table.follow(1, consumer="me")).ack()
     (tmp_path / "snapshot" / "snapshot-1").unlink()
     (tmp_path / "snapshot" / "snapshot-2").unlink()
-    with pytest.warns(UserWarning, match="consumer 'me' wanted snapshot 2 of .*; those before 3 are gone"):
+    with pytest.warns(UserWarning, match="consumer 'me' wanted snapshot 2 of .*; those before 3 are gone") as warned:
         assert [change.snapshot_id for change in table.follow(consumer="me", until="latest")] == [3]
+    assert {one.filename for one in warned} == {__file__}
 
 
 def test_a_snapshot_that_expires_before_it_is_reached(tmp_path):

@@ -168,8 +168,9 @@ def test_what_goes_wrong_afterwards_is_a_warning(tmp_path):
     table.append([{"k": 1, "dt": "a"}])
     (tmp_path / "t" / "branch" / "branch-b" / "snapshot").mkdir(parents=True)
     (tmp_path / "t" / "branch" / "branch-b" / "snapshot" / "snapshot-1").write_text('{"version" : 3, "id" : 1}', encoding="utf-8")
-    with pytest.warns(UserWarning, match=r"is done; expiring snapshots afterwards failed.*snapshot-1"):
+    with pytest.warns(UserWarning, match=r"is done; expiring snapshots afterwards failed.*snapshot-1") as warned:
         done = table.append([{"k": 2, "dt": "a"}])
+    assert {one.filename for one in warned} == {__file__}
     assert done.snapshot_id == 2
     assert table.snapshots().height == 2
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql import err
 
-from lakekit.change.options_given import caution
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

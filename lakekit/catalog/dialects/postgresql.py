@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors
 
-from lakekit.change.options_given import caution
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from lakekit.catalog.uris import Address

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from lakekit.catalog import warehouse
 from lakekit.catalog.warehouse import SUFFIX, is_table, location
-from lakekit.change.options_given import caution
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.meta.handle import Ground
 from lakekit.model.layout import Layout, is_plain
 from lakekit.storage import folders
+from lakekit.world import caution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

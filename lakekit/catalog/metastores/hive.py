@@ -19,7 +19,6 @@ from lakekit.catalog.hive_client import Refused, metastore, places
 from lakekit.catalog.names import Name
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
-from lakekit.change.options_given import caution
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
 from lakekit.meta import schemas
 from lakekit.meta.handle import Ground
@@ -27,7 +26,7 @@ from lakekit.meta.keeper import Free
 from lakekit.model.layout import Layout, is_plain
 from lakekit.storage import folders
 from lakekit.storage.local import LocalStorage
-from lakekit.world import REAL
+from lakekit.world import REAL, caution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,14 +20,13 @@ from lakekit.catalog.jdbc_lock import Lock, made
 from lakekit.catalog.sessions import Database, Duplicate, NoTable, retried
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
-from lakekit.change.options_given import caution
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported
 from lakekit.meta import keeper
 from lakekit.meta.handle import Ground
 from lakekit.meta.keeper import Free
 from lakekit.model.layout import MAIN, Layout, is_plain
 from lakekit.options.frozen import Frozen
-from lakekit.world import REAL
+from lakekit.world import REAL, caution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
