@@ -2,6 +2,7 @@
 
 Every module in this folder is one index, found by its name: NAME, TYPES (the roots it takes), build(column, type, options) -> payload, and
 probe(payload, type, leaf, row_count) -> False (no row), True (cannot tell) or a BitMap (only these row positions may match). `evaluate` asks them all.
+Those that know rows have rows(payload, type, question, row_count) -> BitMap too: `exact` asks them for what is certain.
 """
 
-NOT_PARTS = frozenset({"evaluate"})
+NOT_PARTS = frozenset({"evaluate", "exact"})

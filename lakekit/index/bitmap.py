@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.codec.index_keys import Ragged
+    from lakekit.codec.index_keys import Question, Ragged
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -124,19 +124,25 @@ class _Entry(NamedTuple):
 def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Reads one block (of version 2) a literal. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
-    if asked is None or asked.kind == "range":
-        return True
+    found = None if asked is None else rows(payload, t, asked, row_count)
+    return True if found is None else index_keys.verdict(found, row_count)
+
+
+def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+    """The rows that a question is true of, those without a value among the unequal ones; None for a range. Raises `Corrupt`, `Unsupported`."""
+    if asked.kind == "range":
+        return None
     cursor = Cursor(payload)
-    version, rows, values, null = _head(cursor, row_count)
+    version, count, values, null = _head(cursor, row_count)
     if asked.kind in ("null", "not null"):
         body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
-        found = BitMap() if null is None else _rows(cursor, body, null, rows)
-        return index_keys.verdict(found if asked.kind == "null" else bitmap.rows(row_count) - found, row_count)
+        found = BitMap() if null is None else _rows(cursor, body, null, count)
+        return found if asked.kind == "null" else bitmap.rows(row_count) - found
     entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(asked.keys))
     found = BitMap()
     for entry in entries:
-        found |= _rows(cursor, body, entry, rows)
-    return index_keys.verdict(found if asked.kind == "equal" else bitmap.rows(row_count) - found, row_count)
+        found |= _rows(cursor, body, entry, count)
+    return found if asked.kind == "equal" else bitmap.rows(row_count) - found
 
 
 def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:

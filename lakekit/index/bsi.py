@@ -5,6 +5,9 @@
 
 Values ≥ 0 are in the positive part, the others in the negative part as their absolute value; nulls in neither. n is the bit length of max.
 
+It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their file. A sum is 2^i times the rows of
+slice i; of all rows, the heads of the slices say how many those are.
+
     INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
 
 No options. Sources: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceIndexRoaringBitmap`.
@@ -12,7 +15,9 @@ No options. Sources: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceInd
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
@@ -57,27 +62,86 @@ def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.b
     return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Part:
+    """One part. `spans` are where its slices are in the payload, checked, and `counts` how many rows each has; a slice is made when it is asked for."""
+
     least: int
     existence: BitMap
-    slices: list[BitMap]
+    payload: bytes
+    spans: list[tuple[int, int]]
+    counts: list[int]
+
+    @cached_property
+    def slices(self) -> list[BitMap]:
+        return [BitMap.deserialize(self.payload[begin:end]) for begin, end in self.spans]
 
 
-_NOTHING = _Part(0, BitMap(), [])
+_NOTHING = _Part(least=0, existence=BitMap(), payload=b"", spans=[], counts=[])
 
 
 def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
-    if asked is None:
-        return True
+    return True if asked is None else index_keys.verdict(rows(payload, t, asked, row_count), row_count)
+
+
+def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
+    """The rows that a question is true of. Raises `Corrupt`, `Unsupported`."""
+    return _answer(asked, *_parts(payload, row_count), row_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of the values of some rows: how many there are, their sum, the least and the greatest (None: not asked for, or no value)."""
+
+    count: int
+    total: int
+    least: int | None
+    greatest: int | None
+
+
+def figures(payload: bytes, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> Figures:
+    """What the values of the chosen rows come to, or of all; without `bounded` their bounds are not looked for. Raises `Corrupt`, `Unsupported`."""
+    positive, negative = _parts(payload, row_count)
+    both = positive.existence.intersection_cardinality(negative.existence)
+    if both:
+        raise Cursor(payload).wrong(f"{both} rows have a value ≥ 0 and one below", "existence")
+    above, below = (part.existence if chosen is None else part.existence & chosen for part in (positive, negative))
+    total = _total(positive, None if chosen is None else above) - _total(negative, None if chosen is None else below)
+    if not bounded or not (above or below):
+        return Figures(len(above) + len(below), total, None, None)
+    least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
+    greatest = _extreme(positive, above, most=True) if above else -_extreme(negative, below, most=False)
+    return Figures(len(above) + len(below), total, least, greatest)
+
+
+def _total(part: _Part, chosen: BitMap | None) -> int:
+    if chosen is None:
+        return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
+    return part.least * len(chosen) + sum(piece.intersection_cardinality(chosen) << i for i, piece in enumerate(part.slices))
+
+
+def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
+    """The greatest value that any of the rows has, or the least: bit by bit from above, with the rows that are still in question."""
+    value = 0
+    for i in range(len(part.spans) - 1, -1, -1):
+        better = chosen & part.slices[i] if most else chosen - part.slices[i]
+        if better:
+            chosen = better
+        value |= int(bool(better) == most) << i
+    return part.least + value
+
+
+def _parts(payload: bytes, row_count: int) -> tuple[_Part, _Part]:
+    """The values ≥ 0, and the others."""
     cursor = Cursor(payload)
     _known(cursor)
     if cursor.i32be("rows") != row_count:
         raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
     positive = _read_part(cursor, row_count) if cursor.flag("has positive") else _NOTHING
     negative = _read_part(cursor, row_count) if cursor.flag("has negative") else _NOTHING
-    return index_keys.verdict(_answer(asked, positive, negative, row_count), row_count)
+    return positive, negative
 
 
 def _known(cursor: Cursor) -> None:
@@ -97,11 +161,15 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     count = cursor.count("slices", each=8)
     if count > 64:
         raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
-    slices = []
+    spans, counts = [], []
     for number in range(count):
         with cursor.within(f"slice {number}"):
-            slices.append(bitmap.read_roaring(cursor, "slice"))
-    return _Part(least, existence, slices)
+            begin = cursor.tell
+            counts.append(sum(bitmap.read_layout(cursor, "slice").cards))
+            if counts[-1] > len(existence):
+                raise cursor.wrong(f"{counts[-1]} rows of {len(existence)}", "slice", at=begin)
+            spans.append((begin, cursor.tell))
+    return _Part(least=least, existence=existence, payload=bytes(cursor.data), spans=spans, counts=counts)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here

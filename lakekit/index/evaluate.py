@@ -34,11 +34,11 @@ def evaluate(container: bytes, predicate: Predicate, types: Mapping[str, DataTyp
     """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
     if row_count > MAX_ROWS:
         return True
-    return _evaluate(_File(container, types, row_count, path), predicate)
+    return _evaluate(File(container, types, row_count, path), predicate)
 
 
-class _File:
-    """A container and what is needed to ask it."""
+class File:
+    """A container and what is needed to ask it: the types of the columns as its file holds them, how many rows it has. Raises `Corrupt`, `Unsupported`."""
 
     __slots__ = ("contents", "data", "path", "row_count", "types")
 
@@ -47,7 +47,7 @@ class _File:
         self.contents: Mapping[str, Mapping[str, Place | None]] = index_container.contents(data, path=path)
 
 
-def _evaluate(file: _File, predicate: Predicate) -> bool | BitMap:
+def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
@@ -85,7 +85,7 @@ def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     return a | b
 
 
-def _leaf(file: _File, leaf: Leaf) -> bool | BitMap:
+def _leaf(file: File, leaf: Leaf) -> bool | BitMap:
     indexes, t = file.contents.get(leaf.column), file.types.get(leaf.column)
     if not indexes or t is None:
         return True
@@ -98,7 +98,7 @@ def _leaf(file: _File, leaf: Leaf) -> bool | BitMap:
     return answer
 
 
-def _probe(file: _File, name: str, place: Place, t: DataType, leaf: Leaf) -> bool | BitMap:
+def _probe(file: File, name: str, place: Place, t: DataType, leaf: Leaf) -> bool | BitMap:
     if name not in registry.names("index"):
         return True
     index: Any = registry.load("index", name)

@@ -118,22 +118,26 @@ class _Head(NamedTuple):
 def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Reads one chunk of the dictionary a bound. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
-    if asked is None or (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
-        return True
+    found = None if asked is None else rows(payload, t, asked, row_count)
+    return True if found is None else index_keys.verdict(found, row_count)
+
+
+def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+    """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
+    if (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
+        return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
-        return index_keys.verdict(bitmap.rows(row_count) if asked.kind == "null" else BitMap(), row_count)
+        return bitmap.rows(row_count) if asked.kind == "null" else BitMap()
     slices = _Slices(payload, head.slices, row_count)
     match asked.kind:
         case "null":
-            found = bitmap.rows(row_count) - slices.existence()
+            return bitmap.rows(row_count) - slices.existence()
         case "not null":
-            found = slices.existence()
+            return slices.existence()
         case "range":
-            found = _range(payload, t, head, asked, slices)
-        case _:
-            found = _any_of(payload, t, head, asked, slices)
-    return index_keys.verdict(found, row_count)
+            return _range(payload, t, head, asked, slices)
+    return _any_of(payload, t, head, asked, slices)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:

@@ -53,10 +53,16 @@ def exactly(text: str | None) -> Predicate | None:
     """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
     try:
         node = _parsed(text)
-        found = _condition(node) if node is not None and _certain(node) else None
+        found = _condition(node) if node is not None and _certain(node) and not _negates_prefix(node) else None
     except RecursionError:
         return None
     return None if found is None or "not in" in operators(found) else found
+
+
+def _negates_prefix(node: ast.expr) -> bool:
+    """Whether it says that a text does not begin so: no predicate says that."""
+    negated = (part.operand for part in ast.walk(node) if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert))
+    return any("starts with" in operators(_condition(operand)) for operand in negated)
 
 
 def _parsed(text: str | None) -> ast.expr | None:

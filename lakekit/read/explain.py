@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
 from lakekit.predicate import words
-from lakekit.read import lazy
+from lakekit.read import aggregate, lazy
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import polars as pl
 
     from lakekit.model.index_file import DeletionRange
-    from lakekit.read.condition import Condition
     from lakekit.read.plan import Plan
     from lakekit.read.scan import Scan
 
@@ -74,23 +73,29 @@ class Explain:
         return html.funnel(self._title, steps) + "".join(f"<p>{html.escape(line)}</p>" for line in self._last)
 
 
-def explain(scan: Scan, expr: pl.Expr | None) -> Explain:
-    """The funnel of a scan filtered by an expression."""
+def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+    """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
+    if aggregates:
+        return _told(scan, aggregate.answer(scan, aggregates, expr).plans, None if expr is None else _words(scan, expr))
     if expr is None:
-        return _told(scan, ANYWHERE, None)
+        return _told(scan, scan.plans(ANYWHERE), None)
+    condition, _ = lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)
+    return _told(scan, scan.plans(condition), _words(scan, expr))
+
+
+def _words(scan: Scan, expr: pl.Expr) -> str:
+    """A filter as a person writes it."""
     filters = lazy.filters_of(expr, scan.schema())
-    condition, _ = lazy.condition_of(filters, scan.handle.schema)
     said = [exactly(text_of(found)) for found in filters]
     # Polars hands over the last conjunct first
     parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
     if len(parts) < 2:
-        return _told(scan, condition, parts[0] if parts else str(expr))
-    return _told(scan, condition, " & ".join(f"({part})" for part in parts))
+        return parts[0] if parts else str(expr)
+    return " & ".join(f"({part})" for part in parts)
 
 
-def _told(scan: Scan, condition: Condition, said: str | None) -> Explain:
+def _told(scan: Scan, plans: Sequence[Plan], said: str | None) -> Explain:
     """What the plans of a condition counted, branch after branch."""
-    plans = scan.plans(condition)
     own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from lakekit import world
 from lakekit.files.places import data_file_path, place_of
-from lakekit.index.evaluate import evaluate as ask
+from lakekit.index.evaluate import File, evaluate as ask
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
@@ -35,18 +35,18 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     """By file name: False when no row can match, else the positions of rows that may. Files that know nothing are left out."""
     if not handle.options.file_index_read_enabled or not len(alone):
         return {}
-    indexed = _indexed(entries, alone)
+    with_index = indexed(entries, alone)
 
     def one(at: int) -> tuple[str, Hit]:
         file = entries.file(at)
         return file.name, _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, predicate)
 
-    with work(handle.world, "planning", "file indexes", len(indexed)) as under_way:
-        found = world.each(one, indexed, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote)
+    with work(handle.world, "planning", "file indexes", len(with_index)) as under_way:
+        found = world.each(one, with_index, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote)
     return {name: hit for name, hit in found if hit is not True}
 
 
-def _indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
+def indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
     """Those files that bring an index."""
     inside = pc.is_valid(entries.column("embedded_index").take(alone))
     outside = pc.greater(pc.list_value_length(entries.column("extra_files").take(alone)), 0)
@@ -59,30 +59,40 @@ def _ask(handle: Handle, data_path: str, file: DataFile, predicate: Predicate) -
     asked = as_written(handle.schema, written, predicate)
     if asked == TRUE:
         return True
-    path, container = data_path, file.embedded_index
-    if container is None:
-        outside = next((name for name in file.extra_files if name.endswith(".index")), None)
-        if outside is None:
-            return True
-        path = handle.layout.extra_file(data_path, outside)
-        container = handle.storage.read(path)
-    types = {field.name: field.type for field in written.fields}
-    found = ask(container, asked, types, file.row_count, path=path)
-    return False if isinstance(found, BitMap) and not found else found
+    found = _container(handle, data_path, file)
+    if found is None:
+        return True
+    hit = ask(found[1], asked, {field.name: field.type for field in written.fields}, file.row_count, path=found[0])
+    return False if isinstance(hit, BitMap) and not hit else hit
+
+
+def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:
+    """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
+    found = _container(handle, data_path, file)
+    return None if found is None else File(found[1], {field.name: field.type for field in written.fields}, file.row_count, found[0])
+
+
+def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
+    """Where the indexes of a file are, and their bytes."""
+    if file.embedded_index is not None:
+        return data_path, file.embedded_index
+    outside = next((name for name in file.extra_files if name.endswith(".index")), None)
+    if outside is None:
+        return None
+    path = handle.layout.extra_file(data_path, outside)
+    return path, handle.storage.read(path)
 
 
 def as_written(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:
     """The predicate in the names of an older schema; columns that it lacks, or held with another type, say nothing."""
     if schema.id == written.id:
         return predicate
+    then = names_then(schema, written)
+    return restrict(predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE)
+
+
+def names_then(schema: TableSchema, written: TableSchema) -> dict[str, str]:
+    """What the columns of a schema are called in another one; those are left out that it lacks, or holds with another type."""
     by_id = {field.id: field for field in written.fields}
-    by_name = {field.name: field for field in schema.fields}
-
-    def known(leaf: Leaf) -> Predicate:
-        now = by_name.get(leaf.column)
-        then = None if now is None else by_id.get(now.id)
-        if now is None or then is None or now.type.as_nullable() != then.type.as_nullable():
-            return TRUE
-        return Leaf(then.name, leaf.op, leaf.literals)
-
-    return restrict(predicate, known)
+    pairs = ((field, by_id.get(field.id)) for field in schema.fields)
+    return {own.name: then.name for own, then in pairs if then is not None and own.type.as_nullable() == then.type.as_nullable()}

@@ -93,7 +93,7 @@ class PaimonScan(LazyFrameResolver):
 
 
 class _Questions(LazyFrameResolver):
-    """A table without rows that writes down the filters it is asked."""
+    """A table without rows that writes down the filters it is asked, and takes them all on itself."""
 
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.columns, self.filters = dict(schema), list[FilterExpr]()
@@ -101,9 +101,9 @@ class _Questions(LazyFrameResolver):
     def schema(self) -> dict[str, pl.DataType]:
         return self.columns
 
-    def resolve_lazyframe(self, **question: object) -> pl.LazyFrame:
+    def resolve_lazyframe(self, **question: object) -> tuple[pl.LazyFrame, ResolvedLazyFrameProps]:
         self.filters = list(question["filters"])  # type: ignore[call-overload]
-        return pl.LazyFrame(schema=self.columns)
+        return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(version_key="", applied_filters=list(range(len(self.filters))))
 
 
 def lazy(source: Source) -> pl.LazyFrame:
@@ -115,9 +115,14 @@ def lazy(source: Source) -> pl.LazyFrame:
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
     """The conjuncts that Polars asks a table of those columns for. Polars' own error for a column that does not exist."""
+    return all_filters_of(expr, schema)[0]
+
+
+def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Sequence[FilterExpr], bool]:
+    """The same, and whether they are the whole expression: Polars keeps to itself what it cannot hand over, as a function of Python or of all rows."""
     asked = _Questions(schema)
-    asked.lazy().filter(expr).explain()
-    return asked.filters
+    plan = asked.lazy().filter(expr).explain()
+    return asked.filters, plan.startswith("RESOLVER")
 
 
 def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Condition, list[int]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import polars as pl
+
+from lakekit.change import conditions
 from lakekit.options.frozen import Frozen
-from lakekit.read import changes, explain, following, lazy, scan, travel
+from lakekit.read import aggregate, changes, explain, following, lazy, scan, travel
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
-
-    import polars as pl
 
     from lakekit.meta.handle import Handle
     from lakekit.read.explain import Explain
@@ -83,9 +84,32 @@ class Reading(Opened):
         """
         return following.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
-    def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None) -> Explain:
-        """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only."""
-        return explain.explain(scan.scan(self.handle(), at), expr)
+    def aggregate(self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """What `scan(at).filter(where).select(*aggregates)` gives, from file indexes where they know it: files with a bsi index are not decoded.
+
+        Known are sum, min, max, count, null_count and len of columns, `pl.all()` and selectors too, and `pl.len()`; of integers, dates, times, timestamps to
+        microseconds and decimals; under a `where` (Polars or SQL) of comparisons, sets and null tests that bsi, bitmap and range-bitmap indexes or partitions
+        decide. Any other aggregate or condition reads the rows, and so does every file without such indexes, or with rows that are merged with others:
+        the answer is always Polars' own. `explain(aggregates=…)` tells how many files were answered for.
+
+        Raises `ColumnNotFound`, `SchemaMismatch` for `where`; Polars' errors for aggregates, and what `scan` raises.
+        """
+        if not aggregates or not all(isinstance(one, pl.Expr) for one in aggregates):
+            msg = "aggregate() takes at least one expression, and expressions of Polars only: t.aggregate(pl.len(), pl.col('v').sum())"
+            raise TypeError(msg)
+        handle = self.handle()
+        if at is None and travel.means_changes(handle):
+            rows = self.scan()
+            return (rows if where is None else rows.filter(conditions.condition(where, handle))).select(aggregates).collect()
+        source = scan.scan(handle, at)
+        return aggregate.aggregate(source, aggregates, None if where is None else conditions.condition(where, source.handle))
+
+    def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+        """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
+
+        `aggregates`: what is left for `aggregate` to decode once file indexes, which are read, have answered.
+        """
+        return explain.explain(scan.scan(self.handle(), at), expr, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """The same table with dynamic options put over its own, each checked. Raises `InvalidOption`."""

@@ -28,6 +28,7 @@ def flights(fixtures_path):
         (pl.col("sched_dep") > datetime(2013, 2, 8, 5, 0, 0, 7000), "sched_dep > 2013-02-08 05:00:00.007000"),  # noqa: DTZ001
         (pl.col("flight") % 2 == 0, '[([(col("flight")) % (2)]) == (0)]'),
         (pl.lit(value=True), "true"),
+        (~pl.col("carrier").str.starts_with("9"), 'col("carrier").str.starts_with(["9"]).not()'),
     ],
     ids=str,
 )

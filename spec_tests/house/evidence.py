@@ -93,6 +93,7 @@ NAMED = {
     "prune.key": OPTIONS + "test_a_filter_spares_files",
     "prune.partition": OPTIONS + "test_a_filter_spares_files",
     "prune.value": OPTIONS + "test_a_filter_spares_files",
+    "read.aggregate": "doors/test_aggregate.py::test_nothing_is_read_of_files_whose_index_says_it_all",
     "read.raw": OPTIONS + "test_raw_shows_every_stored_version",
     "materialized-table": "differential/test_materialized.py::test_its_rows_are_those_of_any_table",
     "read.streaming": FOLLOW + "test_a_state_and_then_what_comes",

@@ -1,0 +1,262 @@
+"""Sums, counts and bounds of a table, from the indexes of its files where they say them, from its rows where they do not.
+
+    t.aggregate(pl.col("v").sum(), pl.col("v").max(), where=pl.col("w") > 3)
+                        files read as they lie, with a bsi index of v and indexes that decide w > 3     ->  figures of the index, its deleted rows left out
+                        all others                                                                      ->  decoded, as `scan` reads them
+    one frame of both, added up by Polars: what `t.scan().filter(…).select(…)` gives, wrapping and errors too
+
+Each file is either answered or decoded, of one snapshot. What is not understood of the aggregates or the condition costs time and never truth: then all
+files are decoded. A file that may hold deletes as rows, or has rows merged with those of others, is decoded; so is every file where lost ones are to be
+ignored, for its index would count them.
+Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow.compute as pc
+
+from lakekit import world
+from lakekit.codec import bitmap
+from lakekit.codec.internal import scaled
+from lakekit.files import deletions
+from lakekit.files.places import data_file_path, place_of
+from lakekit.index import bsi, exact
+from lakekit.index.bsi import Figures
+from lakekit.meta import schemas
+from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
+from lakekit.progress import work
+from lakekit.read import file_index, frames, lazy
+from lakekit.read.condition import exactly
+from lakekit.read.plan import ANYWHERE, Step
+from lakekit.read.spelled import text_of
+from lakekit.types import INTEGERS, TIMESTAMPS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyroaring import BitMap
+
+    from lakekit.index.evaluate import File
+    from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.predicate import Predicate
+    from lakekit.read.plan import Plan
+    from lakekit.read.scan import Scan
+
+_EMPTY = Figures(0, 0, None, None)
+_KINDS = ("sum", "min", "max", "count", "null_count", "len")
+_SUMMED = (*INTEGERS, "DECIMAL")
+_MS_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One aggregate: a `kind` of all values of a column (None: of rows), and the name it goes by."""
+
+    name: str
+    kind: str
+    column: str | None
+
+    def of(self, name: str) -> pl.Expr:
+        """It as an expression, under another name."""
+        return (pl.len() if self.column is None else _applied(pl.col(self.column), self.kind)).alias(name)
+
+
+class Part(NamedTuple):
+    """What one file's indexes say: rows that satisfy the condition, and the figures of each column."""
+
+    rows: int
+    figures: Mapping[str, Figures]
+
+
+class Answer(NamedTuple):
+    """What indexes said, and the plans of what they did not say. `understood`: the aggregates in order; None where nothing was asked of indexes."""
+
+    understood: tuple[Asked, ...] | None
+    parts: tuple[Part, ...]
+    plans: tuple[Plan, ...]
+
+
+def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
+    """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
+    world.refuse_fork()
+    found = answer(scan, aggregates, where)
+    rows = frames.merged(found.plans, scan.fields)
+    rows = rows if where is None else rows.filter(where)
+    if found.understood is None or not found.parts:
+        return rows.select(aggregates).collect()
+    wanted = pl.LazyFrame(schema=scan.schema()).select(aggregates).collect_schema()
+    said = pl.DataFrame([_series(str(at), wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
+    if any(len(plan.chosen) for plan in found.plans):
+        read = rows.select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
+        said = pl.concat([said, read])
+    return said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+
+
+def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:
+    """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
+    filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
+    condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
+    plans = scan.plans(condition)
+    understood = _understood(scan, aggregates)
+    said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
+    certain = [one for one in said if one is not None]
+    if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
+        return Answer(None, (), tuple(plans))
+    wanted = {one.column: False for one in understood if one.column is not None}
+    wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
+    parts: list[Part] = []
+    left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
+    return Answer(understood, tuple(parts), tuple(left))
+
+
+def _may_answer(handle: Handle) -> bool:
+    options = handle.options
+    return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+
+
+# ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[Asked, ...] | None:
+    """The aggregates one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
+    empty = pl.LazyFrame(schema=scan.schema())
+    names = empty.select(aggregates).collect_schema().names()  # two of one name raise here
+    found: list[Asked] = []
+    for expr in aggregates:
+        plain = expr.meta.undo_aliases()
+        if plain.meta.eq(pl.len()):
+            found.append(Asked(name=names[len(found)], kind="len", column=None))
+            continue
+        parts = plain.meta.pop()
+        if len(parts) != 1 or not parts[0].meta.is_column_selection():
+            return None
+        kind = next((kind for kind in _KINDS if plain.meta.eq(_applied(parts[0], kind))), None)
+        if kind is None:
+            return None
+        for column in empty.select(parts[0]).collect_schema().names():
+            t = scan.handle.schema.field(column).type
+            if t.root not in (_SUMMED if kind == "sum" else bsi.TYPES) or not exact.is_told(t):
+                return None
+            found.append(Asked(name=names[len(found)], kind=kind, column=column))
+    return tuple(found)
+
+
+def _applied(column: pl.Expr, kind: str) -> pl.Expr:
+    match kind:
+        case "sum":
+            return column.sum()
+        case "min":
+            return column.min()
+        case "max":
+            return column.max()
+        case "count":
+            return column.count()
+        case "null_count":
+            return column.null_count()
+    return column.len()
+
+
+# ---- what indexes say ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Plan:
+    """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
+    entries, alone = plan.entries, plan.raw
+    if plan.rule is not None:
+        alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
+    able = file_index.indexed(entries, alone) if wanted or certain != TRUE else alone.tolist()  # scalar: one a file
+    if not able:
+        return plan
+    files = {at: entries.file(at) for at in able}
+    vectors = deletions.load(plan.handle, {file.name: plan.vectors[file.name] for file in files.values() if file.name in plan.vectors})
+
+    def one(at: int) -> Part | None:
+        gone = vectors.get(files[at].name)
+        deleted = None if gone is None else bitmap.roaring_of(gone)
+        return _said(plan.handle, files[at], data_file_path(plan.handle, *place_of(entries, at), files[at]), wanted, certain, deleted)
+
+    with work(plan.handle.world, "reading", "file indexes", len(able)) as under_way:
+        said = world.each(one, able, after=lambda _: under_way.advance(), waiting=plan.handle.storage.is_remote)
+    known = [at for at, part in zip(able, said, strict=True) if part is not None]
+    parts += [part for part in said if part is not None]
+    left = plan.raw[~np.isin(plan.raw, known)]
+    count = len(plan.chosen)
+    named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
+    return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
+
+
+def _said(handle: Handle, file: DataFile, path: str, wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
+    """What one file's indexes say; None where they do not say it all."""
+    left = None if deleted is None else bitmap.rows(file.row_count) - deleted  # scalar: a set
+    if not wanted and certain == TRUE:
+        return Part(file.row_count if left is None else len(left), {})
+    written = handle.schema if file.schema_id == handle.schema.id else schemas.read(handle, file.schema_id)
+    then = file_index.names_then(handle.schema, written)
+    if not all(name in then and _is_kept(file, handle, name) for name in {*wanted, *columns(certain)}):
+        return None
+    index = file_index.opened(handle, path, file, written)
+    if index is None:
+        return None
+    if certain != TRUE:
+        matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
+        if matching is None:
+            return None
+        left = matching if left is None else left & matching
+    return _figures(index, {name: then[name] for name in wanted}, wanted, left)
+
+
+def _is_kept(file: DataFile, handle: Handle, column: str) -> bool:
+    """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
+    return file.format_name != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
+
+
+def _figures(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> Part | None:
+    found: dict[str, Figures] = {}
+    for name, bounded in wanted.items():
+        one = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+        if one is None:
+            return None
+        found[name] = one
+    return Part(index.row_count if rows is None else len(rows), found)
+
+
+# ---- one answer of both -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _summary(asked: Asked, parts: Sequence[Part]) -> int | None:
+    """One aggregate over what all indexes said, as whole numbers: keys of the column, rows, or a sum of any size."""
+    if asked.column is None or asked.kind == "len":
+        return sum(part.rows for part in parts)
+    figures = [part.figures[asked.column] for part in parts]
+    match asked.kind:
+        case "sum":
+            return sum(one.total for one in figures)
+        case "count":
+            return sum(one.count for one in figures)
+        case "null_count":
+            return sum(part.rows - one.count for part, one in zip(parts, figures, strict=True))
+        case "min":
+            return min((one.least for one in figures if one.least is not None), default=None)
+    return max((one.greatest for one in figures if one.greatest is not None), default=None)
+
+
+def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
+    """A key as a value of its column's type; a sum that its type cannot hold wraps, as Polars' does."""
+    if isinstance(dtype, pl.Decimal):
+        return pl.Series(name, [None if value is None else scaled(value, dtype.scale)], dtype)
+    if dtype == pl.Time():
+        return (pl.Series(name, [value], pl.Int64) * _MS_NS).cast(dtype)
+    bits = 32 if dtype in (pl.Int32(), pl.Date()) else 64
+    if value is not None:
+        value = (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+    return pl.Series(name, [value], pl.Int32 if bits == 32 else pl.Int64).cast(dtype)
+
+
+def _together(column: pl.Expr, kind: str) -> pl.Expr:
+    return _applied(column, kind if kind in ("min", "max") else "sum")
