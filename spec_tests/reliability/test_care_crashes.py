@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,10 +115,13 @@ def files_of(store: MemoryStorage) -> frozenset[tuple[str, bytes]]:
 
 
 def check_roots(store: MemoryStorage) -> set[str]:
-    """No root lacks a file; the files that roots need."""
+    """No root lacks a file; the files that roots need. A snapshot that a tag brought back, by a rollback or a branch, may have lost its changelog."""
     handle = table(store).handle()
     wanted: set[str] = set()
-    for root in roots.every(handle):
+    every = roots.every(handle)
+    oldest, tagged = roots.oldest(every), [root.snapshot for root in every if root.kind == "tag"]
+    for found in every:
+        root = replace(found, kind="tag") if found.path in oldest and found.snapshot in tagged else found
         key = root.kind, root.snapshot.to_json()
         if key not in NEEDED:  # files never change, so it is the same in every copy
             NEEDED[key] = frozenset(of_root(handle, root))
