@@ -78,9 +78,10 @@ def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -
     """
     if not gone:
         return Unneeded()
-    _read_lists(handle, gone, kept)
+    later = _later(gone, kept)
+    _read_lists(handle, gone, kept, later)
     lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
-    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
+    for path in _lists(handle, kept, missing_ok=False, later=later, oldest=roots.oldest([*gone, *kept])):
         lists.pop(path, None)
     data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
     index, index_manifests = _index(handle, gone, kept)
@@ -287,9 +288,17 @@ def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> d
 # ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _read_lists(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> None:
+def _later(gone: Sequence[Root], kept: Sequence[Root]) -> set[str]:
+    """The paths of the snapshots whose base list need not be read: it names manifests of the snapshot before, or such as none of those that go can name.
+
+    A manifest is named by the snapshot that wrote it and by its successors, whose numbers are higher, in whatever branch.
+    """
+    newest = max(root.snapshot.id for root in gone)
+    return {root.path for root in _starts(kept)[1] if root.snapshot.id > newest}
+
+
+def _read_lists(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], steps: Collection[str]) -> None:
     """Reads all manifest lists that are asked for below, side by side."""
-    steps = {root.path for root in _starts(kept)[1]}
     gone_lists = [(root.snapshot, which) for root in gone for which, _, _ in _held(handle, root)]
     deltas = [(root.snapshot, which) for root in kept if root.path in steps for which, _, _ in _held(handle, root) if which != "base"]
     whole = [(root.snapshot, which) for root in kept if root.path not in steps for which, _, _ in _held(handle, root)]
@@ -311,15 +320,14 @@ def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
     return found
 
 
-def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
-    """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
+def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, later: Collection[str] = (), oldest: Collection[str] = ()) -> dict[str, int | None]:
+    """Manifest lists and manifests that roots need, by path; of `later` ones not the base. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
-    steps = set() if missing_ok else {root.path for root in _starts(some)[1]}
     for root in some:
         for which, name, size_bytes in _held(handle, root):
             found[name] = size_bytes
-            if root.path in steps and which == "base":
-                continue  # its manifests are those of the snapshot before, or new
+            if root.path in later and which == "base":
+                continue
             try:
                 for file in manifests.manifest_files(handle, root.snapshot, which):
                     found[file.name] = file.size_bytes

@@ -140,3 +140,28 @@ def test_a_stream_begins_with_the_files_of_levels_that_the_table_no_longer_has(t
     table.alter(lk.set_option("num-levels", "2"))
     (first,) = table.follow("latest-full", until="latest")
     assert first.frame.sort("k").select("k", "a").collect().rows() == [(1, 1), (2, 2)]
+
+
+def test_a_tag_that_goes_leaves_the_manifests_that_its_snapshot_merged(tmp_path):
+    table = made(tmp_path, **{"manifest.merge-min-count": "2", "write-only": "true"})
+    for key in range(5):
+        table.upsert([{"k": key, "a": 1}])
+    for at in range(1, 6):
+        table.create_tag("t", at=at)
+        assert table.delete_tag("t").manifest_file_count == 0
+    assert needed(tmp_path / "t") == on_disk(tmp_path / "t")
+
+
+def test_a_branch_keeps_the_manifests_that_it_shares_with_snapshots_that_expire(tmp_path):
+    table = made(tmp_path, **{"manifest.merge-min-count": "2", "write-only": "true"})
+    table.upsert([{"k": 0, "a": 1}])
+    table.create_tag("base")
+    table.create_branch("b", tag="base")
+    for key in range(1, 5):
+        table.branch("b").upsert([{"k": key, "a": 1}])
+    table.fast_forward("b")
+    table.upsert([{"k": 7, "a": 1}])
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    forget()
+    assert needed(tmp_path / "t") == on_disk(tmp_path / "t")
+    assert [table.branch("b").scan(at).collect().height for at in range(1, 6)] == [1, 2, 3, 4, 5]
