@@ -113,14 +113,20 @@ def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame
     _check_columns(frame.columns, how)
     keys = _keys_without_null(handle)
     columns = []
+    fits = frame.columns == list(handle.schema.names)
     for field in handle.schema.fields:
         t = field.type.not_null() if field.name in keys else field.type
         if field.name in frame.columns:
             spot = Spot(column=field.name, path=field.name, table=handle.name, row_of=lambda i: first_row + i)
-            columns.append(fit(frame[field.name], t, spot, cast=how.cast, null_keys=how.null_keys).alias(field.name))
+            given = frame.get_column(field.name)
+            column = _with_default(fit(given, t, spot, cast=how.cast, null_keys=how.null_keys), field)
+            fits = fits and column is given
+            columns.append(column if column is given else column.alias(field.name))
         else:
-            columns.append(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height))
-    made = pl.DataFrame([_with_default(column, field) for column, field in zip(columns, handle.schema.fields, strict=True)], height=frame.height)
+            column = pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height)
+            columns.append(_with_default(column, field))
+    # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
+    made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
     kinds = _kinds(frame, made, how, first_row)
     return _kept(made, kinds, how, first_row)
 

@@ -61,6 +61,16 @@ def test_frames_of_every_kind(data):
     assert found.schema == {**polars_schema(KEYED.schema.fields), "_VALUE_KIND": pl.Int8}
 
 
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=["append", "keyed"])
+def test_the_callers_frame_may_be_changed_while_its_rows_wait(keys):
+    mine = FRAME.clone()
+    [found] = conform.batches(mine, table({"k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}, keys=keys))
+    mine[0, "s"] = "changed"
+    mine.insert_column(0, pl.Series("more", [1, 2]))
+    assert found.select("k", "v", "s").rows() == [row[:3] for row in WANTED]
+    assert mine.columns == ["more", "k", "v", "s"]
+
+
 @pytest.mark.parametrize(
     ("data", "part"),
     [
