@@ -9,6 +9,7 @@
     lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
     lakekit features [WORD]                              what is read, not yet, and refused
     lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
+    lakekit clone | compact-database | repair WAREHOUSE …                                              the same of a catalog's tables
 
 A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
 Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.

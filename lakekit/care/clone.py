@@ -9,9 +9,9 @@
 Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads and writes rows, and key tables become
 ones with `bucket` -2. No row is decoded here, so that buckets, levels and sequence numbers stay.
 
-The copy is made aside and moved to its place in one step, where the storage has folders. In object stores the schemas come after all files and the snapshot
-last: what dies before the schemas leaves no table, only files that the next clone to that place takes up, and between schemas and snapshot an empty one.
-Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
+The copy is made aside and moved to its place in one step, where the storage has folders; a process that dies leaves a folder `.clone-…` beside the tables,
+which nobody takes for one. In object stores the schemas come after all files and the snapshot last: what dies before the schemas leaves no table, only
+files that the next clone to that place takes up, and between schemas and snapshot an empty one. Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
 """
 
 from __future__ import annotations

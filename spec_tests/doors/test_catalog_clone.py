@@ -14,6 +14,7 @@ from lakekit.meta import manifests, snapshots
 from lakekit.meta.handle import Ground
 from lakekit.model.layout import Layout
 from lakekit.storage.memory import MemoryStorage
+from spec_tests.doors.hive_server import serve
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 KINDS = {
@@ -139,14 +140,23 @@ def test_branches_and_empty_tables(cat):
     assert rows(copy) == [(1, 1, None)]
 
 
-def test_from_one_catalog_to_another(cat, tmp_path):
+@pytest.mark.parametrize("metastore", ["filesystem", "jdbc", "hive"])
+def test_from_one_catalog_to_another_and_back(cat, tmp_path, metastore):
     source = made(cat, {"bucket": "1"})
-    other = lk.connect(tmp_path / "other", metastore="jdbc", uri=f"sqlite:///{tmp_path}/names.db")
-    other.create_database("shop")
-    copy = cat.clone("shop.orders", "shop.orders", into=other)
-    assert copy.location == f"{tmp_path}/other/shop.db/orders"
-    assert rows(other["shop.orders"]) == rows(source)
-    assert cat.tables().height == 1
+    with serve(tmp_path / "default") as (hive, *_):
+        uri = {"filesystem": None, "jdbc": f"sqlite:///{tmp_path}/names.db", "hive": hive}[metastore]
+        other = lk.connect(tmp_path / "other", metastore=metastore, uri=uri)
+        other.create_database("shop")
+        copy = cat.clone("shop.orders", "shop.orders", into=other)
+        assert copy.location == f"{tmp_path}/other/shop.db/orders"
+        assert rows(other["shop.orders"]) == rows(source)
+        assert other.tables("shop").rows() == [("shop", "orders", "table")]
+        copy.alter(lk.set_option("snapshot.time-retained", "2 h"))
+        assert cat.tables().height == 1
+        assert other.clone("shop.orders", "copies.back", into=cat).options["snapshot.time-retained"] == "2 h"
+        with pytest.raises(lk.TableAlreadyExists):
+            cat.clone("shop.orders", "shop.orders", into=other)
+    assert rows(cat["copies.back"]) == rows(source)
 
 
 def test_what_is_refused_before_anything_is_made(cat, tmp_path):
