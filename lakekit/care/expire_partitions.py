@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
 
 STRATEGIES = ("values-time", "update-time")
 _NEXT_BYTES = 100
@@ -127,16 +128,35 @@ def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions.
     """
+    _check_action(handle)
+    return _marked(handle, [_directory(handle, spec) for spec in specs])
+
+
+def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list[str]:
+    """Says that the partitions that a batch wrote to are complete. Where readers wait for compaction, those that it only compacted count too.
+
+    Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
+    """
+    _check_action(handle)
+    options = handle.options
+    waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
+    rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
+    return _marked(handle, [partition_path(handle, row).strip("/") for row in rows])
+
+
+def _check_action(handle: Handle) -> None:
     others = [action for action in handle.options.partition_mark_done_action.split(",") if action.strip() != "success-file"]
     if others:
         raise Unsupported(
             f"partition.mark-done-action of {handle.name} is {others[0].strip()!r}, which needs a metastore or another service; lakekit does success-file",
             feature="procedure.mark_partition_done",
         )
-    done = [_directory(handle, spec) for spec in specs]
-    for directory in done:
+
+
+def _marked(handle: Handle, directories: list[str]) -> list[str]:
+    for directory in directories:
         success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
-    return done
+    return directories
 
 
 def _directory(handle: Handle, spec: Mapping[str, Any]) -> str:

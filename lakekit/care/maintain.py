@@ -1,7 +1,8 @@
 """What a table's options want done after every commit: automatic tags, and the expiry of tags, partitions, consumers, snapshots and changelogs.
 
 A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Tables and writers that are
-`write-only` leave it to others. Source: ENGINE.md 5.7; `TableCommitImpl.maintain`.
+`write-only` leave it to others, but for one thing: which partitions a batch has completed only its writer knows (`partition.end-input-to-done`).
+Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PartitionMarkDoneListener`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import caution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
 
 
-def after(handle: Handle, done: Commit) -> Commit:
-    """Looks after the table of a commit, and gives the commit."""
-    if handle.options.write_only:
-        return done
-    for word, chore in _chores(handle, done):
+def after(handle: Handle, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
+    """Looks after the table of a commit, and gives the commit. `messages`: what a job wrote, whose partitions may be complete now."""
+    chores = [] if handle.options.write_only else _chores(handle, done)
+    if handle.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and handle.schema.partition_keys:
+        chores.append(("marking partitions done", lambda: expire_partitions.mark_written_done(handle, messages)))
+    for word, chore in chores:
         try:
             with suppress(Conflict, NotFound):  # another process did the same at the same time
                 chore()

@@ -114,7 +114,7 @@ class Writer:
             self._writers.reopen()
         if not self.is_counted:
             self.commit_user = self.handle.new_commit_user()
-        return maintain.after(self.handle, done)
+        return maintain.after(self.handle, done, messages)
 
     def abort(self) -> None:
         """Drops what was not prepared or not committed here, files included, and closes the writer."""

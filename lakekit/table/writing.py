@@ -113,7 +113,7 @@ class Writing(Opened):
             watermark=watermark,
             properties=properties,
         )
-        return maintain.after(handle, done)
+        return maintain.after(handle, done, messages)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""

@@ -215,6 +215,7 @@ NAMED = {
         option.end-input.check-partition-expire
     """,
     "laws/test_care_after_commits.py::test_partitions_are_said_to_be_complete": "procedure.mark_partition_done option.partition.mark-done-action",
+    "laws/test_care_after_commits.py::test_the_partitions_of_a_batch_are_complete_at_its_end": "option.partition.end-input-to-done",
     "laws/test_care_after_commits.py::test_tags_live_as_long_as_they_are_told": "procedure.expire_tags option.tag.default-time-retained",
     "laws/test_care_after_commits.py::test_rollback_goes_to_a_snapshot_a_tag_or_a_time": "procedure.rollback_to_timestamp",
     "laws/test_tag_sources.py::test_a_tag_is_of_the_first_snapshot_since_a_time": "procedure.create_tag_from_timestamp",

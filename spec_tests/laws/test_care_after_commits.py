@@ -274,6 +274,62 @@ def test_partitions_are_said_to_be_complete(tmp_path):
         table.with_options({"partition.mark-done-action": "success-file,http-report"}).mark_partition_done([{"dt": "x"}])
 
 
+def marked(path) -> list[str]:
+    """The partitions that are said to be complete; what was said is forgotten."""
+    found = sorted(path.rglob("_SUCCESS"))
+    for one in found:
+        one.unlink()
+    return [one.parent.name for one in found]
+
+
+def test_the_partitions_of_a_batch_are_complete_at_its_end(tmp_path):
+    """As the reference's sink does: those that rows were written to, of whoever commits once; a stream has no end."""
+    rows = [{"dt": f"2024-01-0{day}", "k": day} for day in (1, 2)]
+    options = {"partition.end-input-to-done": "true"}
+    table = made(tmp_path / "t", partitioned=True, **options)
+    table.upsert(rows)
+    assert marked(tmp_path) == ["dt=2024-01-01", "dt=2024-01-02"]
+    table.overwrite(rows[:1])
+    assert marked(tmp_path) == ["dt=2024-01-01"]
+    table.with_options({"write-only": "true"}).upsert(rows[1:])
+    assert marked(tmp_path) == ["dt=2024-01-02"], "nobody else knows it"
+    with table.writer() as writer:
+        writer.write(rows)
+        messages = writer.prepare()
+    assert marked(tmp_path) == []
+    table.commit(messages, commit_user="job")
+    assert marked(tmp_path) == ["dt=2024-01-01", "dt=2024-01-02"]
+    with table.writer(commit_user="stream") as writer:
+        writer.write(rows)
+        writer.commit(1)
+    table.compact(full=True)
+    table.upsert([])
+    assert marked(tmp_path) == []
+    table.with_options({"partition.end-input-to-done": "false"}).upsert(rows)
+    assert marked(tmp_path) == []
+    made(tmp_path / "u", **options).upsert(rows)
+    assert marked(tmp_path) == [], "it has no partitions"
+
+
+def test_partitions_that_readers_see_only_when_compacted_are_complete_then(tmp_path):
+    for engine, waits in (("deduplicate", False), ("first-row", True)):
+        options = {"partition.end-input-to-done": "true", "merge-engine": engine, "bucket": "1"}
+        table = lk.create(tmp_path / engine, {"dt": "STRING", "k": "INT"}, primary_keys=["dt", "k"], partition_keys=["dt"], options=options)
+        table.with_options({"write-only": "true"}).upsert([{"dt": "a", "k": 1}])
+        assert marked(tmp_path) == ["dt=a"]
+        with table.writer(compact=True) as writer:
+            writer.compact(partition={"dt": "a"}, bucket=0, full=True)
+            assert writer.commit().kinds == ("COMPACT",)
+        assert marked(tmp_path) == (["dt=a"] if waits else [])
+
+
+def test_a_batch_whose_partitions_nobody_can_mark_is_committed_all_the_same(tmp_path):
+    table = made(tmp_path, partitioned=True, **{"partition.end-input-to-done": "true", "partition.mark-done-action": "success-file,http-report"})
+    with pytest.warns(UserWarning, match="marking partitions done afterwards failed .*http-report"):
+        assert table.upsert([{"dt": "2024-01-01", "k": 1}]).snapshot_ids == (1,)
+    assert table.scan().collect().height == 1
+
+
 # ---- tags ----------------------------------------------------------------------------------------------------------------------------------------------
 
 
