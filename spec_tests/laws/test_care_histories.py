@@ -7,7 +7,7 @@ leaves too: of a rollback, a branch that was deleted, or a fast-forward.
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -29,24 +29,34 @@ KINDS: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
     "lasting-none": ({"bucket": "1", "changelog.num-retained.min": "20"}, ["k"], []),
     "dynamic": ({"bucket": "-1"}, ["k"], []),
 }
+COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 SEEDS = 3
 
 
 class History:
     """A table and what each of its states held."""
 
+    kinds: ClassVar = KINDS
+
     def __init__(self, kind: str, seed: int, path: str) -> None:
-        options, keys, parts = KINDS[kind]
+        options, keys, parts = self.kinds[kind]
         self.random = random.Random(f"{kind} {seed}")
         self.path, self.keys = path, keys
-        self.main = lk.create(
-            path, {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}, primary_keys=keys, partition_keys=parts, options={**KEPT, **options}
-        )
+        self.main = self.created({"primary_keys": keys, "partition_keys": parts, "options": {**KEPT, **options}})
         self.tags: dict[tuple[str, str], list[Any]] = {}
         self.snapshots: dict[tuple[str, int], list[Any]] = {}
         self.count = 0
         self.left_behind = False
         """Whether something was done that leaves orphans."""
+
+    def created(self, how: dict[str, Any]) -> lk.Table:
+        return lk.create(self.path, COLUMNS, **how)
+
+    def on_disk(self) -> set[str]:
+        return on_disk(self.path)
+
+    def needed(self) -> set[str]:
+        return needed(self.path)
 
     def branches(self) -> list[str]:
         return ["main", *self.main.branches()["branch"].to_list()]
@@ -113,8 +123,8 @@ class History:
         handle = self.table(branch).handle()
         most = self.random.choice((1, 1, 2, 4))
         how = expire.given(expire.of_snapshots(handle), retain_max=most, retain_min=1, older_than_ms=None, max_deletes=None)
-        told, before = expire.expire_snapshots(handle, how, dry_run=True), on_disk(self.path)
-        assert on_disk(self.path) == before
+        told, before = expire.expire_snapshots(handle, how, dry_run=True), self.on_disk()
+        assert self.on_disk() == before
         done = expire.expire_snapshots(handle, how)
         assert (told.snapshot_ids, told.data_file_count, told.size_bytes) == (done.snapshot_ids, done.data_file_count, done.size_bytes)
         for number in done.snapshot_ids:
@@ -168,7 +178,7 @@ class History:
         self.snapshots = {key: found for key, found in self.snapshots.items() if key[0] != branch or (since and key[1] < since)}
 
     def check(self) -> None:
-        here, wanted = on_disk(self.path), needed(self.path)
+        here, wanted = self.on_disk(), self.needed()
         assert wanted <= here
         assert self.left_behind or here == wanted
         for (branch, name), expected in self.tags.items():

@@ -1,0 +1,29 @@
+"""Which files of a table some root names, those too that it says are gone: a file that is none of them is an orphan.
+
+`kept.needed` is what something reads; the reference, and lakekit, let what is only named lie until nothing names it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.care import roots
+from lakekit.files import places
+from lakekit.meta import manifests
+from spec_tests.reliability.kept import needed_of
+
+if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
+
+
+def named_by_any(handle: Handle) -> set[str]:
+    """Whole paths."""
+    found = needed_of(handle)
+    for root in roots.every(handle):
+        lasts = root.kind == "changelog"
+        if lasts and root.snapshot.changelog_manifest_list is not None:
+            continue
+        entries = manifests.read_entries(handle, manifests.manifest_files(handle, root.snapshot, "delta" if lasts else "all"))
+        for at, beside in zip(places.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
+            found |= {at, *(handle.layout.extra_file(at, name) for name in beside)}
+    return found
