@@ -415,9 +415,9 @@ OPTIONS = {
         end-input.check-partition-expire partition.end-input-to-done partition.expiration-batch-size partition.expiration-check-interval
         partition.expiration-max-num partition.expiration-strategy partition.expiration-time partition.mark-done-action partition.timestamp-formatter
         partition.timestamp-pattern sink.process-time-zone sink.watermark-time-zone snapshot.clean-empty-directories snapshot.expire.limit
-        snapshot.num-retained.max snapshot.num-retained.min snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name tag.create-success-file
-        tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max tag.period-formatter
-        tag.time-expire-enabled format-table.enabled compaction.skip-expired-partitions partition.timestamp-format.strict
+        snapshot.num-retained.max snapshot.num-retained.min snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name
+        tag.create-success-file tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max
+        tag.period-formatter tag.time-expire-enabled format-table.enabled compaction.skip-expired-partitions partition.timestamp-format.strict
     """,
     ("-", "not yet"): """
         materialized-table
