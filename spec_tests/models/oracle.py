@@ -9,7 +9,6 @@ Written from ENGINE.md 1.3, 2.10, 3 and 7.5, and knowing nothing of lakekit's me
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Oracle:
         self.drawn = drawn
         self.versions: dict[Any, list[Version]] = {}
         self.waiting: list[Version] = []
-        self._numbers = count()
+        self._number = 0
 
     # ---- what a reader sees
 
@@ -93,7 +92,8 @@ class Oracle:
     def _take(self, kind: str, row: Row) -> None:
         drawn = self.drawn
         if drawn.engine == "append":
-            self.versions[next(self._numbers)] = [("+I", row)]
+            self._number += 1
+            self.versions[self._number] = [("+I", row)]
             return
         key = self.key(row)
         held = self.versions.get(key)

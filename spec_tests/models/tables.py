@@ -233,6 +233,8 @@ class _Drawing:
 
     def _aggregation(self) -> None:
         how = self.pick("adds", "adds", "retracts freely", "retracts freely", "retracts", "removes")
+        if how == "retracts freely" and self.outside:
+            how = "adds"  # two retractions that meet before the row they are of would leave the partition without a value
         functions, unretracted = {}, set()
         for at in range(self.pick(2, 3, 4)):
             text = self.pick(*FUNCTIONS)
