@@ -124,7 +124,7 @@ def _unsound(found: Layout) -> int | None:
             while end < len(found.kinds) and found.kinds[end] == _BITMAP:
                 end += 1
             words = np.frombuffer(found.data, "<u8", 1024 * (end - at), found.starts[at]).reshape(-1, 1024)
-            wrong = np.flatnonzero(np.bitwise_count(words).sum(axis=1, dtype=np.int64) != found.cards[at:end])
+            wrong = np.flatnonzero(np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end])
             if len(wrong):
                 return at + int(wrong[0])
         elif not _sound(found, at):

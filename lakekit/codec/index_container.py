@@ -15,10 +15,12 @@ Sources: FORMAT.md 9.2; `FileIndexFormat`.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.codec.cursor import Cursor, jutf
-from lakekit.errors import Unsupported
+from lakekit.errors import Corrupt, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +56,22 @@ def head_length(data: bytes, *, path: str | None = None, marks: Marks | None = N
     return length
 
 
-def contents(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> dict[str, dict[str, Place | None]]:
+def contents(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> Mapping[str, Mapping[str, Place | None]]:
     """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
+    length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
+    if marks is None and HEAD < length <= len(data):
+        with suppress(Corrupt, Unsupported):  # told below, with what is asked for
+            return _known(bytes(data[:length]))
+    return _read(data, path, marks)
+
+
+@lru_cache(256)
+def _known(head: bytes) -> Mapping[str, Mapping[str, Place | None]]:
+    """Files of one table often have heads of the same bytes."""
+    return _read(head, None, None)
+
+
+def _read(data: bytes, path: str | None, marks: Marks | None) -> dict[str, dict[str, Place | None]]:
     length = head_length(data[:HEAD], path=path, marks=marks)
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)

@@ -12,6 +12,7 @@ Options: `items` (1,000,000), `fpp` (0.1). Sources: FORMAT.md 9.4; `BloomFilter6
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,10 +94,24 @@ def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are
 
 def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
     """False when no row can match. Raises `Corrupt`."""
+    if leaf.op not in ("=", "in"):
+        return True
+    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
+    if found is None:
+        return True
+    places, masks = found
+    return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
+
+
+@lru_cache(256)
+def _looked_for(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
+    """The bytes of a payload that tell of each value, and the bits in them; None where it cannot tell. Filters of one column are mostly of one size.
+
+    `kinds` are the types of the literals: 1 and True are equal.
+    """
     asked = index_keys.question(leaf, t)
     if asked is None or asked.kind != "equal":
-        return True
-    k, bits = _head(Cursor(payload))
+        return None
     keys = list(asked.keys)
     if t.root in index_keys.WIDTHS:
         inside = [key for key in keys if isinstance(key, int) and -(2**63) <= key < 2**63]
@@ -104,5 +119,4 @@ def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool:  # n
     else:
         hashes = np.array([hashing.xx64(key) for key in keys if isinstance(key, bytes)], np.uint64)
     at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
-    data = np.frombuffer(payload, np.uint8)
-    return bool(((data[4 + (at >> 3)] >> (at & 7) & 1) == 1).all(axis=1).any())
+    return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

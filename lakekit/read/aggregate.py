@@ -173,7 +173,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     able = file_index.indexed(entries, alone) if wanted or certain != TRUE else alone.tolist()  # scalar: one a file
     if not able:
         return plan
-    files = {at: entries.file(at) for at in able}
+    files = dict(zip(able, entries.files(able), strict=True))
     vectors = deletions.load(plan.handle, {file.name: plan.vectors[file.name] for file in files.values() if file.name in plan.vectors})
 
     def one(at: int) -> Part | None:

@@ -53,16 +53,20 @@ def exactly(text: str | None) -> Predicate | None:
     """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
     try:
         node = _parsed(text)
-        found = _condition(node) if node is not None and _certain(node) and not _negates_prefix(node) else None
+        found = _condition(node) if node is not None and _certain(node) and not _negates_unsaid(node) else None
     except RecursionError:
         return None
     return None if found is None or "not in" in operators(found) else found
 
 
-def _negates_prefix(node: ast.expr) -> bool:
-    """Whether it says that a text does not begin so: no predicate says that."""
-    negated = (part.operand for part in ast.walk(node) if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert))
-    return any("starts with" in operators(_condition(operand)) for operand in negated)
+def _negates_unsaid(node: ast.expr) -> bool:
+    """Whether it negates what has no exact negation: that a text begins so; a set without values, which is written as false and is null of a null."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
+            is_false = any(isinstance(inner, ast.Constant) and inner.value is False for inner in ast.walk(part.operand))
+            if is_false or "starts with" in operators(_condition(part.operand)):
+                return True
+    return False
 
 
 def _parsed(text: str | None) -> ast.expr | None:

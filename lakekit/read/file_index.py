@@ -6,12 +6,14 @@ a file beside it named `….index`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
+from lakekit.errors import LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
 from lakekit.meta import schemas
@@ -19,6 +21,8 @@ from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -36,14 +40,52 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     if not handle.options.file_index_read_enabled or not len(alone):
         return {}
     with_index = indexed(entries, alone)
-
-    def one(at: int) -> tuple[str, Hit]:
-        file = entries.file(at)
-        return file.name, _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, predicate)
-
+    if not with_index:
+        return {}
+    written = _written(handle, entries.numbers("schema_id")[with_index], predicate)
+    with_index = [at for at in with_index if entries.numbers("schema_id")[at] in written]
     with work(handle.world, "planning", "file indexes", len(with_index)) as under_way:
-        found = world.each(one, with_index, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote)
-    return {name: hit for name, hit in found if hit is not True}
+        found = _inside(entries, with_index, written)
+        under_way.advance(len(found))
+        left = [at for at in with_index if at not in found]
+
+        def one(at: int) -> Hit:
+            file = entries.file(at)
+            return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
+
+        found |= zip(left, world.each(one, left, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote), strict=True)
+    names = entries.column("file_name")
+    return {names[at].as_py(): hit for at, hit in found.items() if hit is not True}
+
+
+Written = tuple["TableSchema", "Predicate"]
+"""The schema that a file was written with, and the condition in its names."""
+
+
+def _written(handle: Handle, schema_ids: NDArray[np.int64], predicate: Predicate) -> dict[int, Written]:
+    """By the id of a schema; those are left out whose files can say nothing."""
+    every = {int(number): schemas.read(handle, int(number)) for number in set(schema_ids)}
+    asked = {number: (one, as_written(handle.schema, one, predicate)) for number, one in every.items()}
+    return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
+
+
+def _inside(entries: Entries, with_index: Sequence[int], written: Mapping[int, Written]) -> dict[int, Hit]:
+    """What indexes say that lie in manifest entries; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
+    ids, counts = entries.numbers("schema_id"), entries.numbers("row_count")
+    types = {number: {field.name: field.type for field in one.fields} for number, (one, _) in written.items()}
+    found: dict[int, Hit] = {}
+    embedded = entries.column("embedded_index")
+    for at in with_index:
+        data = embedded[at].as_buffer()
+        if data is not None:
+            number = int(ids[at])
+            with suppress(LakekitError):
+                found[at] = _hit(ask(data.to_pybytes(), written[number][1], types[number], int(counts[at])))
+    return found
+
+
+def _hit(found: Hit) -> Hit:
+    return False if isinstance(found, BitMap) and not found else found
 
 
 def indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
@@ -54,16 +96,11 @@ def indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
     return [int(at) for at in alone[has]]
 
 
-def _ask(handle: Handle, data_path: str, file: DataFile, predicate: Predicate) -> Hit:
-    written = schemas.read(handle, file.schema_id)
-    asked = as_written(handle.schema, written, predicate)
-    if asked == TRUE:
-        return True
+def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, asked: Predicate) -> Hit:
     found = _container(handle, data_path, file)
     if found is None:
         return True
-    hit = ask(found[1], asked, {field.name: field.type for field in written.fields}, file.row_count, path=found[0])
-    return False if isinstance(hit, BitMap) and not hit else hit
+    return _hit(ask(found[1], asked, {field.name: field.type for field in written.fields}, file.row_count, path=found[0]))
 
 
 def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:

@@ -56,6 +56,8 @@ def test_nothing_is_read_of_files_whose_index_says_it_all(tmp_path):
         (~(pl.col("v") > 3), 0),
         (pl.lit(value=False), 0),
         (~pl.col("s").str.starts_with("a"), 4),
+        (~pl.col("v").is_in([]), 4),
+        (~(pl.col("v").is_in([]) | (pl.col("v") == 1)), 4),
         (~((pl.col("v") > 3) & ~pl.col("s").str.starts_with("a")), 4),
         (pl.col("r") > 1, 4),
         (pl.col("v") + 1 > 3, 4),
