@@ -34,6 +34,8 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 """Every process has a partition of its own but in `one dynamic partition`, where all write the same keys and meet conflicts."""
 PATIENCE_S = 300
+MEETINGS = 6
+"""So often writers wait for a compactor, which then begins: what they wrote between two meetings is compacted after the first or the second of them."""
 
 
 class Line(NamedTuple):
@@ -78,7 +80,10 @@ def work(folder: str, names: list[str], number: int, workers: int, commits: int,
         meet.wait(PATIENCE_S)
         table = lk.open(path)
         compacts = name.endswith("compactor") and number == workers - 1
+        step = max(1, commits // MEETINGS) if name.endswith("compactor") else 0
         for turn in until_done(path, workers - 1) if compacts else range(commits):
+            if step and (turn < MEETINGS if compacts else turn % step == 0 and turn // step < MEETINGS):
+                meet.wait(PATIENCE_S)
             key = turn if name == "one dynamic partition" else number * 10_000 + turn
             rows = [{"p": number, "k": key, "v": number * 10_000 + turn}]
             exhausted = conflicts = 0
