@@ -71,24 +71,27 @@ class Twins:
         if "changelog/changelog-1" in java or self.kind == "lasting-none":
             lost = ours.keys() - java.keys()
             if lost and lost <= needed(self.ours):
+                assert {name for name in java if not LEFT.search(name)} == {name for name in ours.keys() - lost if not LEFT.search(name)}
+                assert {name: text for name, text in ours.items() if name not in lost} == {name: java[name] for name in ours.keys() - lost}
                 return False
         assert sorted(name for name in java if not LEFT.search(name)) == sorted(name for name in ours if not LEFT.search(name))
         for name, text in ours.items():
             assert text == java[name], name
         return True
 
-    def read(self) -> None:
-        """Both engines read both tables, at every tag and branch."""
+    def read(self, *, both: bool = True) -> None:
+        """Both engines read both tables, at every tag and branch; or only ours, where the reference has lost files of its own."""
+        paths = (self.java, self.ours) if both else (self.ours,)
         for branch in (None, *self.table.branches()["branch"].to_list()):
             ours = lk.open(str(self.ours), branch=branch)
-            there = [lk.open(str(path), branch=branch).handle() for path in (self.java, self.ours)]
+            there = [lk.open(str(path), branch=branch).handle() for path in paths]
             assert len({(snapshots.latest_id(one), snapshots.earliest_id(one)) for one in there}) == 1
             for tag in (None, *ours.tags()["tag"].to_list()):
-                if tag is None and snapshots.latest_id(there[1]) is None:
+                if tag is None and snapshots.latest_id(there[-1]) is None:
                     continue
                 options = {} if tag is None else {"scan.tag-name": tag}
-                first, second = (sorted(self.judge.read(path, branch=branch, options=options).rows, key=repr) for path in (self.java, self.ours))
-                assert first == second == sorted((("+I", row) for row in ours.scan(at=tag).collect().rows()), key=repr)
+                mine = sorted((("+I", row) for row in ours.scan(at=tag).collect().rows()), key=repr)
+                assert [sorted(self.judge.read(path, branch=branch, options=options).rows, key=repr) for path in paths] == [mine] * len(paths)
 
     # ---- chores
 
@@ -153,8 +156,8 @@ def test_chores_leave_the_same_files_and_rows(case, judge, tmp_path):
     for _ in range(12):
         twins.chore()
         if not twins.same():
-            return
-    twins.read()
+            break
+    twins.read(both=twins.same())
     assert on_disk(tmp_path / "ours") >= needed(tmp_path / "ours")
 
 
