@@ -19,6 +19,7 @@ from lakekit.storage.memory import MemoryStorage
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, copy
 from spec_tests.reliability.kept import needed_of
 from spec_tests.reliability.rows import COLUMNS, FIRST, KEY, SECOND
+from spec_tests.reliability.test_care_crashes import BACK, EACH, cases as cases_of_chores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,3 +156,9 @@ def test_what_catalogs_do_is_done_or_not(name):
     for at, kind in cases(name):
         failing(name, at, kind, judged)
     assert len(judged) > 1
+
+
+@pytest.mark.long
+def test_the_cases_of_check_3_are_as_many_as_were_promised():
+    """Overwrites and drops of partitions, which `test_row_crashes.py` has, are not even counted."""
+    assert sum(map(len, map(cases, CHANGES))) + sum(len(cases_of_chores(*one)) for one in EACH if one[0] in BACK) >= 1200
