@@ -1,0 +1,106 @@
+"""What file indexes save: `python -m spec_tests.bench.indexed [--files N] [--rounds N] [--only NAME …]` measures it and prints a table of ratios.
+
+Each line pits lakekit with its indexes against lakekit without them, the same table and question turn by turn in one process, and tells the ratio of
+medians; in brackets that of the best rounds, and that of processor times. The rows of a file are drawn: least and greatest values leave every file in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+import lakekit as lk
+from spec_tests.bench.rows import columns, mixed
+from spec_tests.bench.writes import Line, line, spent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILES = 200
+ROWS = 20_000
+"""Rows of each of the files that are looked through."""
+MOST_OPENED = 3
+UNINDEXED = {"file-index.read.enabled": "false"}
+EMBEDDED = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 mb"}
+
+
+def bloom(folder: Path, files: int, rounds: int) -> list[Line]:
+    """A text that is in one file, among texts that lie in no order: a filter of a thousandth wrong answers a file."""
+    options = {"file-index.bloom-filter.columns": "name", "file-index.bloom-filter.name.items": str(ROWS), "file-index.bloom-filter.name.fpp": "0.001"}
+    table = lk.create(folder / "bloom", columns(), options=EMBEDDED | options)
+    asked = []
+    for seed in range(files):
+        rows = mixed(np.arange(ROWS) + seed * ROWS, seed)
+        asked.append(pl.col("name") == rows["name"][seed])
+        table.append(rows)
+    return [_lookup("bloom filter", table, files, asked[:: max(1, files // rounds)][:rounds])]
+
+
+def bitmap(folder: Path, files: int, rounds: int) -> list[Line]:
+    """A code that forty rows of one file have, among five hundred codes a file."""
+    table = lk.create(folder / "bitmap", columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {"file-index.bitmap.columns": "code"})
+    generator = np.random.default_rng(2)
+    codes = generator.permutation(files * 500).reshape(files, 500).astype(np.int32)
+    for seed, mine in enumerate(codes):
+        table.append(mixed(np.arange(ROWS) + seed * ROWS, seed).with_columns(code=pl.Series(generator.choice(mine, ROWS))))
+    return [_lookup("bitmap", table, files, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])]
+
+
+def _lookup(kind: str, table: lk.Table, files: int, asked: list[pl.Expr]) -> Line:
+    plain = table.with_options(UNINDEXED)
+    opened = max(table.explain(one).files_read for one in asked)
+    assert opened <= MOST_OPENED, f"{opened} files opened"
+    assert plain.explain(asked[0]).files_read == files
+    for one in asked[:2]:  # and nobody decodes manifests from here on
+        assert _found(table, one).height == _found(plain, one).height > 0
+    times = [(spent(lambda: _found(table, one)), spent(lambda: _found(plain, one))) for one in asked]  # noqa: B023 - called at once
+    name = f"lookup by {kind} over {files} files, {opened} opened"
+    return line(name, "the same without index", 0.1, [own for own, _ in times], [other for _, other in times])
+
+
+def _found(table: lk.Table, asked: pl.Expr) -> pl.DataFrame:
+    return table.scan().filter(asked).collect()
+
+
+def bsi(folder: Path, files: int, rounds: int) -> list[Line]:
+    """Prices in cents below a thousand, a million rows a file, a file for fifty of the others: all of them added up."""
+    many = 1_000_000
+    options = EMBEDDED | {"file-index.bsi.columns": "price", "file-index.in-manifest-threshold": "500 b"}
+    table = lk.create(folder / "bsi", {"id": pl.Int64(), "price": pl.Int64()}, options=options)
+    generator = np.random.default_rng(3)
+    for part in range(max(1, files // 50)):
+        table.append(pl.DataFrame({"id": np.arange(many) + part * many, "price": generator.integers(0, 100_000, many)}))
+    total = pl.col("price").sum()
+    assert table.explain(aggregates=[total]).files_read == 0
+    expected = table.scan().select(total).collect()
+    assert table.aggregate(total).equals(expected)
+    times = [(spent(lambda: table.aggregate(total)), spent(lambda: table.scan().select(total).collect())) for _ in range(rounds)]
+    name = f"sum of a column of {many * max(1, files // 50):,} rows by bsi"
+    return [line(name, "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])]
+
+
+WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bsi)
+"""Each makes its table in a folder, of so many files, and measures it for so many rounds."""
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=FILES)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", nargs="*", default=(), help="lines to measure, as the functions are called")
+    asked = parser.parse_args()
+    for measure in [one for one in WORKLOADS if not asked.only or one.__name__ in asked.only]:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in measure(Path(folder), asked.files, asked.rounds):
+                print(found, flush=True)
+
+
+if __name__ == "__main__":
+    main()
