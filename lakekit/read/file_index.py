@@ -55,7 +55,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
 
         found |= zip(left, world.each(one, left, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote), strict=True)
     names = entries.column("file_name")
-    return {names[at].as_py(): hit for at, hit in found.items() if hit is not True}
+    return {names[at].as_py(): hit for at, hit in found.items() if hit is not True}  # scalar: one a file
 
 
 Written = tuple["TableSchema", "Predicate"]
