@@ -2,7 +2,7 @@
 
 Each line pits lakekit against a limit in the same process, turn by turn, and tells the ratio of medians; in brackets that of the best rounds, and that of
 processor times. The limit is plain Python doing the least: unlinking the very files that an expiry removed, in a second copy of the table; a walk by
-`os.scandir` that looks how old each file is. What can be counted is counted.
+`os.scandir` that looks how old each file is; for lookups and sums the same table without its file indexes (`indexed`). What can be counted is counted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 import uuid
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from lakekit.care import orphans
 from lakekit.files import places
 from lakekit.read import following
 from lakekit.world import World
+from spec_tests.bench import indexed
 from spec_tests.bench.writes import Line, Spent, line, spent
 
 if TYPE_CHECKING:
@@ -181,13 +183,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=(), help="lines to measure, as the methods of Bench are called; writes no table")
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="lines to measure, as the methods of Bench and the functions of indexed are called; writes no table"
+    )
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     lines: list[Line | Count] = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), asked.files, asked.rounds)
         every = {one.__name__: one for one in (bench.expiry, bench.orphans, bench.follower)}
+        every |= {one.__name__: partial(one, Path(folder), indexed.FILES, asked.rounds) for one in indexed.WORKLOADS}
         for measure in [one for name, one in every.items() if not asked.only or name in asked.only]:
             for found in measure():
                 lines.append(found)
