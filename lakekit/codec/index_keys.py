@@ -163,12 +163,13 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
     if width is None:
         return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
-    key = _ordered(key, width) if t.root in ("FLOAT", "DOUBLE") else key
+    key = ordered_one(key, width) if t.root in ("FLOAT", "DOUBLE") else key
     cursor.means(key)
     return key
 
 
-def _ordered(bits: int, width: int) -> int:
+def ordered_one(bits: int, width: int) -> int:
+    """As `ordered`, of one number; and back again."""
     return bits ^ ((1 << 8 * width - 1) - 1) if bits < 0 else bits
 
 
@@ -256,7 +257,7 @@ def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
         if not exact:
             return None
     form = "<f" if width == 4 else "<d"
-    return (_ordered(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
+    return (ordered_one(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
 
 
 def bisect(values: Any, key: Key, *, right: bool) -> int:

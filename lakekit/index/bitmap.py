@@ -113,6 +113,10 @@ def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
     return _i32(number) + bytes(heads) + _i32(len(blocks)) + bytes(blocks)
 
 
+_SEARCHED, _SEARCHED_WIDTH = 4, 4
+"""As many values, of at least as many bytes, are searched by their bytes."""
+
+
 # ---- probing ------------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +216,9 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
     if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
         raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
     if width is None:
-        found = []
+        found: list[tuple[Key, tuple[int, ...]]] = []
+        if wanted is not None and cursor.marks is None and not _may_hold(cursor, wanted):
+            return found
         for _ in range(count):
             key = index_keys.read_key(cursor, t, "value")
             if wanted is None or key in wanted:
@@ -221,7 +227,10 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
                 cursor.raw(4 * numbers, "numbers")
         return found
     begin = cursor.tell
-    table = np.frombuffer(cursor.raw(count * (width + 4 * numbers), "entries"), [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
+    data = cursor.raw(count * (width + 4 * numbers), "entries")
+    if wanted is not None and cursor.marks is None and width >= _SEARCHED_WIDTH and len(wanted) <= _SEARCHED:
+        return _searched(data, t, width, numbers, wanted)
+    table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
         keys = index_keys.ordered(keys, width)
@@ -233,6 +242,29 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
                 cursor.marks.add(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
     at = np.arange(count) if wanted is None else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
     return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
+
+
+def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
+    """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
+    left = cursor.data[cursor.tell : cursor.tell + cursor.left]
+    return any(isinstance(key, bytes) and len(key).to_bytes(4, "big") + key in left for key in wanted)
+
+
+def _searched(data: bytes, t: DataType, width: int, numbers: int, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
+    """As `_take`, for few numbers of four bytes or more: their bytes are searched, which touches nothing else. Bytes that stand across entries are no value."""
+    step, bound = width + 4 * numbers, 1 << 8 * width - 1
+    found: list[tuple[Key, tuple[int, ...]]] = []
+    for key in wanted:
+        if not isinstance(key, int) or not -bound <= key < bound:
+            continue
+        stored = (index_keys.ordered_one(key, width) if t.root in ("FLOAT", "DOUBLE") else key).to_bytes(width, "big", signed=True)
+        at = data.find(stored)
+        while at >= 0:
+            if at % step == 0:
+                ends = range(at + width, at + step, 4)
+                found.append((key, tuple(int.from_bytes(data[end : end + 4], "big", signed=True) for end in ends)))
+            at = data.find(stored, at + 1)
+    return found
 
 
 def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
@@ -254,18 +286,20 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
     for key in wanted:
         block = index_keys.bisect(firsts, key, right=True) - 1
         if block >= 0:
-            by_block.setdefault(heads[block][1][0], set()).add(key)
+            by_block.setdefault(block, set()).add(key)
     found = []
-    for offset, keys in by_block.items():
-        found += _block(cursor, t, start, length, offset, keys)
+    for block, keys in by_block.items():
+        following = heads[block + 1][1][0] if block + 1 < len(heads) else length
+        found += _block(cursor, t, start, length, heads[block][1][0], keys, following)
     return found, start + length
 
 
-def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None) -> list[_Entry]:
-    """The entries of the block at an offset among all blocks."""
+def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, following: int | None = None) -> list[_Entry]:
+    """The entries of the block at an offset among all blocks, and where the one after it begins, if that is known."""
     if not 0 <= offset <= length:
         raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
-    inside = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + length, marks=cursor.marks)
+    end = following if following is not None and offset <= following <= length else length
+    inside = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + end, marks=cursor.marks)
     return [_Entry(*numbers) for _, numbers in _take(inside, t, inside.i32be("entries"), 2, wanted)]
 
 

@@ -43,7 +43,8 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     if not with_index:
         return {}
     written = _written(handle, entries.numbers("schema_id")[with_index], predicate)
-    with_index = [at for at in with_index if entries.numbers("schema_id")[at] in written]
+    schema_ids = entries.numbers("schema_id")
+    with_index = [at for at in with_index if schema_ids[at] in written]
     with work(handle.world, "planning", "file indexes", len(with_index)) as under_way:
         found = _inside(entries, with_index, written)
         under_way.advance(len(found))

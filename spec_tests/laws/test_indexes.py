@@ -187,3 +187,20 @@ def test_large_columns(name: str) -> None:
         hit = index.probe(payload, parse("STRING"), Leaf("c", "=", (texts[9].as_py(),)), 150_000)
         assert hit is True if name == "bloom-filter" else 9 in hit
         assert index.probe(payload, parse("STRING"), Leaf("c", "=", ("nobody",)), 150_000) is False
+
+
+@pytest.mark.parametrize("options", [{"version": "1"}, {"version": "2"}, {"version": "2", "index-block-size": "64 b"}], ids=["1", "2", "blocks"])
+@pytest.mark.parametrize("t", ["INT", "BIGINT", "DOUBLE", "STRING"])
+def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: dict[str, str]) -> None:
+    """Positions and lengths are bytes like any value, and a text may hold another with its length."""
+    numbers = [*range(-40, 600), 1 << 24, 1 << 16, 0x01010101, 0x00010000, -1 - 5]
+    values: list[Any] = [number % 700 - 60 if at % 3 else number for at, number in enumerate(numbers * 2)]
+    if t == "DOUBLE":
+        values = [float(value) for value in values]
+    if t == "STRING":
+        values = [f"{value}" for value in values] + ["a", "\0\0\0\1a", "x\0\0\0\1a\0\0\0\0", "", "\0\0\0\0"] * 2
+    kind = parse(t)
+    payload = registry.load("index", "bitmap").build(internal.array_of(values, kind), kind, options)
+    for asked in {*values, *([f"{7:05}", "\1a"] if t == "STRING" else [0.5 if t == "DOUBLE" else 12345, 2**24 + 1])}:
+        found = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "=", (literal(asked, kind),)), len(values))
+        assert rows_of(found, len(values)) == {at for at, value in enumerate(values) if value == asked}, asked
