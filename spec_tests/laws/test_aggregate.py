@@ -27,7 +27,7 @@ from lakekit.index.evaluate import File
 from lakekit.predicate import FALSE, TRUE, And, Or
 from lakekit.testing.queries import conditions
 from lakekit.types import TIMESTAMPS, parse
-from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, matches, values
+from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,7 +162,7 @@ def test_figures_are_those_of_the_column(data):
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
     payload = bsi.build(internal.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
-    keys = [index_keys.literal_keys(value, t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
+    keys = [index_keys.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = Figures(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
     assert bsi.figures(payload, len(column), rows) == wanted
     assert bsi.figures(payload, len(column), rows, bounded=False) == Figures(len(keys), sum(keys), None, None)

@@ -174,9 +174,12 @@ class Shape(Rows):
         if not self.past[since][0] == self.past[until][0] == self.outline:
             return
         wanted = self.past[until][1]
+        moves = (
+            self.drawn.is_crossing or self.drawn.options["bucket"] == "-1"
+        )  # a key that came back may lie in another bucket: gone from one, new in the other
         for row in self.table.changes(since, until, mode="diff").collect().to_dicts():
             kind, key, text = row.pop(KIND), self.oracle.key(row), self.drawn.told(row)
-            told = self.drawn.is_crossing or key not in wanted if kind in RETRACTS else wanted.get(key) == text
+            told = moves or key not in wanted if kind in RETRACTS else wanted.get(key) == text
             assert told, f"the difference of snapshots {since} and {until} tells {kind}{row}, and {until} has {wanted.get(key)}"
 
     def refused(self, seed: int) -> None:

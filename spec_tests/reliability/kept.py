@@ -85,15 +85,16 @@ def _came_back(handle: Handle, root: Root) -> bool:
 
 
 def named(handle: Handle, root: Root) -> Iterator[str]:
-    """The names of the files that a root names, whether it needs them or not: lists, and what its manifests add or delete. Orphans are none of them."""
+    """The names of the files that a root names, whether it needs them or not: lists, manifests, and what those add or delete. Orphans are none of them."""
     snapshot = root.snapshot
     for which in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
         if which is not None:
             yield which
     for kind in ("all", "changelog"):
         with suppress(FileMissing):  # of an expired snapshot, whose changelog is kept
-            for entries in (manifests.read_entries(handle, [file]) for file in manifests.manifest_files(handle, snapshot, kind)):
-                yield from entries.column("file_name").to_pylist()
+            for file in manifests.manifest_files(handle, snapshot, kind):
+                yield file.name
+                yield from manifests.read_entries(handle, [file]).column("file_name").to_pylist()
 
 
 def _paths(handle: Handle, entries: Entries) -> Iterator[str]:

@@ -153,9 +153,12 @@ def check_clean(store: MemoryStorage) -> None:
     wanted, handle = check_roots(store), table(store).handle()
     assert wanted <= kept
     beside = {path.rpartition("/")[2] for path in kept - wanted}
-    for root in roots.every(handle):
-        if beside:
-            beside -= NAMED.setdefault(root.snapshot.to_json(), frozenset(named(handle, root)))
+    every = roots.every(handle) if beside else []
+    for root in every:
+        beside -= NAMED.get(root.snapshot.to_json(), frozenset())
+    for root in every if beside else ():  # what a list names that had gone when it was asked before, or had not come back yet
+        NAMED[root.snapshot.to_json()] = frozenset(named(handle, root))
+        beside -= NAMED[root.snapshot.to_json()]
     assert not beside
 
 
