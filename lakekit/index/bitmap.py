@@ -217,7 +217,7 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
     if width is None:
         found: list[tuple[Key, tuple[int, ...]]] = []
-        if wanted is not None and cursor.marks is None and not _may_hold(cursor, wanted):
+        if wanted and cursor.marks is None and not _may_hold(cursor, wanted):
             return found
         for _ in range(count):
             key = index_keys.read_key(cursor, t, "value")
@@ -290,11 +290,11 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
     found = []
     for block, keys in by_block.items():
         following = heads[block + 1][1][0] if block + 1 < len(heads) else length
-        found += _block(cursor, t, start, length, heads[block][1][0], keys, following)
+        found += _block(cursor, t, start, length, heads[block][1][0], keys, following=following)
     return found, start + length
 
 
-def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, following: int | None = None) -> list[_Entry]:
+def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, *, following: int | None = None) -> list[_Entry]:
     """The entries of the block at an offset among all blocks, and where the one after it begins, if that is known."""
     if not 0 <= offset <= length:
         raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)

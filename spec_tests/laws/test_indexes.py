@@ -204,3 +204,7 @@ def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: 
     for asked in {*values, *([f"{7:05}", "\1a"] if t == "STRING" else [0.5 if t == "DOUBLE" else 12345, 2**24 + 1])}:
         found = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "=", (literal(asked, kind),)), len(values))
         assert rows_of(found, len(values)) == {at for at, value in enumerate(values) if value == asked}, asked
+    with_nulls = [*values, None, *values[:3], None]
+    payload = registry.load("index", "bitmap").build(internal.array_of(with_nulls, kind), kind, options)
+    nulls = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "is null"), len(with_nulls))
+    assert rows_of(nulls, len(with_nulls)) == {at for at, value in enumerate(with_nulls) if value is None}
