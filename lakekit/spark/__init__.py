@@ -1,0 +1,52 @@
+"""Paimon tables in Spark jobs whose tasks run lakekit: no jar, `pip install 'lakekit[spark]'` where the driver and the executors run.
+
+    import lakekit.spark as ls
+
+    ls.read(spark, "warehouse/shop.db/orders", columns=["id", "total"], where="day = '2024-03-31'")     # a Spark DataFrame
+
+Needs PySpark 4.0 to 4.3, classic or Connect, and Java 17.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Unsupported
+
+try:
+    from pyspark import TaskContext
+except ModuleNotFoundError as missing:
+    message = "lakekit.spark needs pyspark: pip install 'lakekit[spark]'"
+    raise Unsupported(message, feature="spark") from missing
+
+if TYPE_CHECKING:
+    from lakekit.spark.session import start as start
+
+if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
+    # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured: half the speed)
+    os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
+
+_HOMES = {
+    "lakekit.spark.session": "start",
+}
+"""Where each public name lives."""
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605 - as lakekit's own
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        text = f"module 'lakekit.spark' has no attribute {name!r}"
+        raise AttributeError(text)
+    found = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

@@ -1,0 +1,152 @@
+"""What runs tasks: a Spark session, and one Spark task for each of some byte strings.
+
+    run(spark, [b"…", b"…"], function, schema)        a DataFrame of what function(task) yields
+
+A task's bytes travel in the closure of its frame. A long list is cut into frames whose closures stay small, and their union is given: each Python process
+decodes only what its own frame carries. Nothing here uses an RDD or the JVM, so that classic sessions and Spark Connect behave alike.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
+
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.world import caution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    Function = Callable[[bytes], Iterable[pa.RecordBatch]]
+
+OLDEST = (4, 0)
+"""The first PySpark whose Python functions take and give Arrow as this package needs it."""
+CLOSURE_BYTES = 4 << 20
+"""How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
+JAVA = "apt install openjdk-17-jre-headless"
+
+
+def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType) -> DataFrame:
+    """The Arrow batches that `function` yields for each of `tasks`, as a DataFrame of `schema`: one Spark task for each.
+
+    `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the bytes of one task. What it raises
+    fails the Spark job after Spark's retries.
+    """
+    check(spark)
+    if not tasks:
+        return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
+    frames = [spark.range(0, len(part), 1, len(part)).mapInArrow(partial(_run, function, part), schema) for part in _parts(tasks)]
+    return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """The tasks in stretches of few bytes."""
+    first = size = 0
+    for at, task in enumerate(tasks):
+        if at > first and size + len(task) > CLOSURE_BYTES:
+            yield tuple(tasks[first:at])
+            first, size = at, 0
+        size += len(task)
+    yield tuple(tasks[first:])
+
+
+def _run(function: Function, tasks: Sequence[bytes], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():  # scalar: one a task
+            yield from function(tasks[number])
+
+
+def check(spark: SparkSession) -> None:
+    """Raises `Unsupported` for a Spark that is too old or a package that is missing, `TypeError` for what is no session.
+
+    Warns of a local session whose Python processes are another Python than this one, which may have neither lakekit nor pyarrow.
+    """
+    if not hasattr(spark, "range") or not hasattr(spark, "read"):
+        msg = f"the first argument is a SparkSession, not {type(spark).__name__}: ls.start() gives one"
+        raise TypeError(msg)
+    _same_versions(pyspark.__version__, "PySpark")
+    _same_versions(spark.version, "the Spark of this session")
+    try:
+        import pandas as pd  # noqa: F401, PLC0415 - PySpark asks for it when a frame is made, in words of its own
+    except ModuleNotFoundError as missing:
+        msg = "lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit[spark]'"
+        raise Unsupported(msg, feature="spark") from missing
+    python = _other_python(spark)
+    if python is not None:
+        caution(
+            f"Spark's Python processes run {python!r} and not {sys.executable!r}: set PYSPARK_PYTHON to a Python that has lakekit before the session \
+is made, or make it with ls.start()"
+        )
+
+
+def _same_versions(version: str, whose: str) -> None:
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers < OLDEST:
+        msg = f"{whose} is {version}; lakekit.spark needs 4.0 to 4.3: pip install 'lakekit[spark]'"
+        raise Unsupported(msg, feature="spark")
+
+
+def _other_python(spark: SparkSession) -> str | None:
+    """What the Python processes of a local classic session run, if it is not this Python."""
+    context = getattr(spark, "_sc", None)
+    if context is None or not str(context.master).startswith("local"):
+        return None
+    found = shutil.which(context.pythonExec)
+    if found is None:
+        return str(context.pythonExec)
+    mine, theirs = Path(sys.executable), Path(found)
+    # in an environment the link is what makes it one; outside of any, all names of a Python are the same
+    same = mine.absolute() == theirs.absolute() or (sys.prefix == sys.base_prefix and mine.samefile(theirs))
+    return None if same else found
+
+
+def start(master: str | None = None, *, config: Mapping[str, Any] | None = None) -> SparkSession:
+    """A classic session in which lakekit's tasks run well, or the one that there is.
+
+    The Python processes of a local master are this Python (`PYSPARK_PYTHON`), and Polars gets one thread a task core (`POLARS_MAX_THREADS`), unless the
+    environment says otherwise. `config` is Spark's own. A session made any other way works too. Raises `Unsupported` where there is no Java.
+    """
+    given = {str(key): str(value) for key, value in (config or {}).items()}
+    where = master or given.get("spark.master") or os.environ.get("MASTER", "")
+    if where.startswith("local") or not where:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    cores = given.get("spark.task.cpus", "1")
+    if not cores.isdecimal():
+        raise InvalidOption(f"spark.task.cpus is {cores!r}; it is a whole number", key="spark.task.cpus", value=cores)
+    _find_java()
+    builder = SparkSession.builder.config("spark.executorEnv.POLARS_MAX_THREADS", cores)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in given.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException as wrong:
+        if wrong.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        msg = f"Java did not start Spark; its own words are above. Spark 4 needs Java 17 or newer: {JAVA}"
+        raise Unsupported(msg, feature="spark") from wrong
+
+
+def _find_java() -> None:
+    """Raises `Unsupported` where Spark would find no Java."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    if found is None:
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
+        msg = f"Spark needs Java 17, and {where}: {JAVA}"
+        raise Unsupported(msg, feature="spark")

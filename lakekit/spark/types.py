@@ -1,0 +1,218 @@
+"""Paimon's types as Spark has them, and rows as the Arrow that Spark's Python functions take and give.
+
+    CHAR, VARCHAR        string                        BLOB, BINARY, VARBINARY   binary
+    TIMESTAMP(p)         timestamp_ntz                 TIMESTAMP_LTZ(p)          timestamp
+    TIME(p)              int: milliseconds of the day  MULTISET<e>               map<e, int>
+    VARIANT              variant                       all others                the type of the same name
+
+Spark holds microseconds: of TIMESTAMP(7) to TIMESTAMP(9) the finer digits are cut. Back from Spark a string is STRING, a binary BYTES, timestamps have six
+digits. So does Paimon's own connector. Source: `SparkTypeUtils`, engine 1.4.
+
+Arrow has to come as PySpark names it: text and lists of 32 bit offsets, timestamps in microseconds, the elements of a list called "element".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from lakekit.errors import SchemaMismatch, Unsupported
+from lakekit.format.arrange import Form, arranged
+from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part, to_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+DIGITS = 6
+"""Of a second, in Spark's timestamps."""
+_SIMPLE: dict[str, spark.DataType] = {
+    "BOOLEAN": spark.BooleanType(),
+    "TINYINT": spark.ByteType(),
+    "SMALLINT": spark.ShortType(),
+    "INT": spark.IntegerType(),
+    "BIGINT": spark.LongType(),
+    "FLOAT": spark.FloatType(),
+    "DOUBLE": spark.DoubleType(),
+    "CHAR": spark.StringType(),
+    "VARCHAR": spark.StringType(),
+    "BINARY": spark.BinaryType(),
+    "VARBINARY": spark.BinaryType(),
+    "BLOB": spark.BinaryType(),
+    "DATE": spark.DateType(),
+    "TIME": spark.IntegerType(),
+    "TIMESTAMP": spark.TimestampNTZType(),
+    "TIMESTAMP_LTZ": spark.TimestampType(),
+    "VARIANT": spark.VariantType(),
+}
+_BACK: dict[type[spark.DataType], DataType] = {
+    spark.BooleanType: DataType(root="BOOLEAN"),
+    spark.ByteType: DataType(root="TINYINT"),
+    spark.ShortType: DataType(root="SMALLINT"),
+    spark.IntegerType: DataType(root="INT"),
+    spark.LongType: DataType(root="BIGINT"),
+    spark.FloatType: DataType(root="FLOAT"),
+    spark.DoubleType: DataType(root="DOUBLE"),
+    spark.StringType: DataType(root="VARCHAR", length=MAX_LENGTH),
+    spark.BinaryType: DataType(root="VARBINARY", length=MAX_LENGTH),
+    spark.DateType: DataType(root="DATE"),
+    spark.TimestampNTZType: DataType(root="TIMESTAMP", precision=DIGITS),
+    spark.TimestampType: DataType(root="TIMESTAMP_LTZ", precision=DIGITS),
+    spark.VariantType: DataType(root="VARIANT"),
+}
+_FORM = Form(format_name="Spark", count_times=True)
+_VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})])
+"""PySpark knows a variant among structs by this mark."""
+
+
+# ---- Paimon -> Spark -----------------------------------------------------------------------------------------------------------------------
+
+
+def spark_type(t: DataType) -> spark.DataType:
+    """Spark's type of a Paimon type. Raises `Unsupported` for a type that lakekit refuses."""
+    match t.root:
+        case "DECIMAL":
+            return spark.DecimalType(t.precision or 10, t.scale or 0)
+        case "ARRAY":
+            return spark.ArrayType(spark_type(part(t.element)), part(t.element).nullable)
+        case "MAP":
+            return spark.MapType(spark_type(part(t.key)), spark_type(part(t.value)), part(t.value).nullable)
+        case "MULTISET":
+            return spark.MapType(spark_type(part(t.element)), spark.IntegerType(), valueContainsNull=False)
+        case "ROW":
+            return spark_schema(t.fields)
+        case root if root in _SIMPLE:
+            return _SIMPLE[root]
+    msg = f"type {t} is not supported by lakekit"
+    raise Unsupported(msg, feature=f"type.{t.root.lower()}")
+
+
+def spark_schema(fields: Sequence[Field]) -> spark.StructType:
+    """Columns as Spark's schema: names, types, nullability, comments."""
+    return spark.StructType([_spark_field(field) for field in fields])
+
+
+def _spark_field(field: Field) -> spark.StructField:
+    about = None if field.comment is None else {"comment": field.comment}
+    return spark.StructField(field.name, spark_type(field.type), field.nullable, about)
+
+
+# ---- Spark -> Paimon -----------------------------------------------------------------------------------------------------------------------
+
+
+def paimon_type(t: spark.DataType, column: str = "") -> DataType:
+    """The Paimon type that holds the values of a Spark type. Raises `SchemaMismatch` where none does."""
+    match t:
+        case spark.VarcharType():
+            return DataType(root="VARCHAR", length=t.length)
+        case spark.CharType():
+            return DataType(root="CHAR", length=t.length)
+        case spark.DecimalType():
+            return DataType(root="DECIMAL", precision=t.precision, scale=t.scale)
+        case spark.ArrayType():
+            return DataType(root="ARRAY", element=_with_null(paimon_type(t.elementType, column), nullable=t.containsNull))
+        case spark.MapType():
+            value = _with_null(paimon_type(t.valueType, column), nullable=t.valueContainsNull)
+            return DataType(root="MAP", key=paimon_type(t.keyType, column).not_null(), value=value)
+        case spark.StructType():
+            return DataType(root="ROW", fields=paimon_fields(t))
+    if type(t) in _BACK:
+        return _BACK[type(t)]
+    of = f"column {column}" if column else "a column"
+    raise SchemaMismatch(f"no Paimon type holds {of} of Spark type {t.simpleString()}; cast it", column=column or None)
+
+
+def paimon_fields(schema: spark.StructType) -> tuple[Field, ...]:
+    """Spark's columns as fields without ids: names, types, nullability, comments."""
+    return tuple(
+        Field(one.name, _with_null(paimon_type(one.dataType, one.name), nullable=one.nullable), comment=(one.metadata or {}).get("comment")) for one in schema
+    )
+
+
+def _with_null(t: DataType, *, nullable: bool) -> DataType:
+    return replace(t, nullable=nullable)
+
+
+# ---- rows as Arrow -------------------------------------------------------------------------------------------------------------------------
+
+
+def read_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """The columns as a DataFrame that was read has them, whichever way it was read: nulls may be anywhere, as in any file that Spark reads."""
+    return tuple(replace_type(field, _open(field.type)) for field in fields)
+
+
+def replace_type(field: Field, t: DataType) -> Field:
+    """The same column with another type."""
+    return Field(field.name, t, id=field.id, comment=field.comment, default=field.default)
+
+
+@lru_cache(maxsize=1024)
+def _open(t: DataType) -> DataType:
+    """The type with nulls at every depth, but for the keys of maps."""
+    if t.root in ("MAP", "MULTISET"):
+        key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
+        return DataType(root="MAP", key=_open(key).not_null(), value=_open(value))
+    inside = None if t.element is None else _open(t.element)
+    return replace(t, nullable=True, element=inside, fields=tuple(replace_type(field, _open(field.type)) for field in t.fields))
+
+
+def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The Arrow schema that PySpark makes of `spark_schema(fields)`."""
+    return pa.schema([pa.field(field.name, arrow_type(field.type), field.nullable) for field in fields])
+
+
+def arrow_type(t: DataType) -> pa.DataType:
+    """The Arrow type that PySpark makes of `spark_type(t)`."""
+    match t.root:
+        case "TIME":
+            return pa.int32()
+        case "TIMESTAMP":
+            return pa.timestamp("us")
+        case "TIMESTAMP_LTZ":
+            return pa.timestamp("us", "UTC")
+        case "VARIANT":
+            return _VARIANT
+        case "ARRAY":
+            return pa.list_(pa.field("element", arrow_type(part(t.element)), part(t.element).nullable))
+        case "MAP":
+            key = pa.field("key", arrow_type(part(t.key)), nullable=False)
+            return pa.map_(key, pa.field("value", arrow_type(part(t.value)), part(t.value).nullable))
+        case "MULTISET":
+            return pa.map_(pa.field("key", arrow_type(part(t.element)), nullable=False), pa.field("value", pa.int32(), nullable=False))
+        case "ROW":
+            return pa.struct([pa.field(field.name, arrow_type(field.type), field.nullable) for field in t.fields])
+    return to_arrow(t)
+
+
+def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
+    """Rows as lakekit holds them, timestamps to microseconds at most, as one batch of `arrow_schema(fields)`.
+
+    Raises `ValueOutOfRange` for a null where a field has none, and for a null key of a map.
+    """
+    schema = arrow_schema(fields)
+    columns = [
+        _as(arranged(column, replace_type(field, _held(field.type)), _FORM), wanted.type)
+        for column, field, wanted in zip(frame.iter_columns(), fields, schema, strict=True)
+    ]
+    if not columns:
+        return pa.record_batch([pa.nulls(frame.height)], names=[""]).select([])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same buffers under a type that differs in marks alone, as that of a variant does."""
+    return array if array.type.equals(wanted, check_metadata=True) else array.cast(wanted)
+
+
+@lru_cache(maxsize=1024)
+def _held(t: DataType) -> DataType:
+    """The type with timestamps of Spark's digits, at every depth."""
+    if t.root in TIMESTAMPS:
+        return replace(t, precision=DIGITS)
+    element, key, value = (None if inside is None else _held(inside) for inside in (t.element, t.key, t.value))
+    return replace(t, element=element, key=key, value=value, fields=tuple(replace_type(field, _held(field.type)) for field in t.fields))

@@ -1,0 +1,97 @@
+"""Tasks run: one Spark task each, whatever their number, and a session that cannot work is refused in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from lakekit.errors import Unsupported
+from lakekit.spark import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = StructType([StructField("task", StringType()), StructField("partition", IntegerType()), StructField("threads", StringType())])
+
+
+def told(task: bytes) -> Iterator[pa.RecordBatch]:
+    import os
+
+    from pyspark import TaskContext
+
+    yield pa.RecordBatch.from_pylist(
+        [{"task": task.decode(), "partition": TaskContext.get().partitionId(), "threads": os.environ["POLARS_MAX_THREADS"]}],
+        pa.schema({"task": pa.string(), "partition": pa.int32(), "threads": pa.string()}),
+    )
+
+
+def test_each_task_is_a_task_of_spark(spark: SparkSession) -> None:
+    rows = session.run(spark, [b"a", b"b", b"c"], told, SCHEMA).collect()
+    assert sorted(tuple(row) for row in rows) == [("a", 0, "1"), ("b", 1, "1"), ("c", 2, "1")]
+
+
+def test_many_bytes_are_cut_into_frames(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "CLOSURE_BYTES", 4)
+    tasks = [b"aaa", b"b", b"cc", b"ddddd", b"e"]
+    assert list(session._parts(tasks)) == [(b"aaa", b"b"), (b"cc",), (b"ddddd",), (b"e",)]
+    assert sorted(row.task for row in session.run(spark, tasks, told, SCHEMA).collect()) == ["aaa", "b", "cc", "ddddd", "e"]
+
+
+def test_no_tasks_are_no_rows(spark: SparkSession) -> None:
+    found = session.run(spark, [], told, SCHEMA)
+    assert (found.schema, found.collect()) == (SCHEMA, [])
+
+
+def test_what_is_no_session_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"the first argument is a SparkSession, not str: ls.start\(\) gives one"):
+        session.check("spark")  # type: ignore[arg-type]
+
+
+def test_an_old_spark_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"the Spark of this session is 3\.5\.1; lakekit.spark needs 4.0 to 4.3"):
+        session.check(SimpleNamespace(range=None, read=None, version="3.5.1"))  # type: ignore[arg-type]
+
+
+def test_another_python_is_told(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark._sc, "pythonExec", "python-of-nobody")
+    with pytest.warns(UserWarning, match="Spark's Python processes run 'python-of-nobody' and not .* set PYSPARK_PYTHON"):
+        session.check(spark)
+
+
+def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Unsupported, match="where there is no bin/java: apt install openjdk-17-jre-headless"):
+        session.start("local[1]")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unsupported, match="there is no java on the PATH: apt install openjdk-17-jre-headless"):
+        session.start("local[1]")
+
+
+@pytest.mark.parametrize("guest", ["pyspark"])
+def test_a_missing_guest_is_told_with_its_extra(guest: str) -> None:
+    code = f"import sys\nsys.modules[{guest!r}] = None\nimport lakekit\ntry:\n    import lakekit.spark\nexcept lakekit.Unsupported as told:\n    print(told)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "lakekit.spark needs pyspark: pip install 'lakekit[spark]'\n"
+
+
+def test_pandas_is_told_too(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(Unsupported, match=r"lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit\[spark\]'"):
+        session.check(spark)
+
+
+def test_importing_lakekit_brings_no_guest() -> None:
+    code = "import sys, lakekit\nprint(sorted({'pyspark', 'pandas', 'polars', 'lakekit.spark'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
