@@ -23,6 +23,11 @@ _LISTS = frozenset({9, 10})
 
 def row_count(footer: bytes) -> int:
     """The row count of a footer, or of as much of its beginning as holds the schema. Raises `Corrupt`."""
+    return rows_and_rest(footer)[0]
+
+
+def rows_and_rest(footer: bytes) -> tuple[int, int]:
+    """The row count, and where the members after it begin. Raises `Corrupt`."""
     try:
         at, number = 0, 0
         while True:
@@ -32,8 +37,8 @@ def row_count(footer: bytes) -> int:
             if head == 0 or head >> 4 == 0:
                 break
             if number == 3:
-                value, _ = varint(footer, at)
-                return (value >> 1) ^ -(value & 1)
+                value, at = varint(footer, at)
+                return (value >> 1) ^ -(value & 1), at
             at = _skip(footer, at, head & 15, 0)
     except IndexError:
         pass
@@ -57,7 +62,10 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
                 return at
             if head >> 4 == 0:
                 _, at = varint(data, at)
-            at = _skip(data, at, head & 15, depth + 1)
+            if head & 15 in _VARINTS and data[at] < 0x80:
+                at += 1
+            else:
+                at = _skip(data, at, head & 15, depth + 1)
     if kind in _LISTS:
         head = data[at]
         at += 1

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format import blocks, thrift
+from lakekit.format import blocks, parquet_chunks, thrift
 from lakekit.format.arrange import Form, arranged, arrow_field
 from lakekit.format.dtypes import polars_schema
 from lakekit.format.parquet_pass import HELD_BYTES, MAGIC, Passing
@@ -36,6 +36,7 @@ from lakekit.types import DataType, timestamp_unit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakekit.format.parquet_chunks import Chunk, Group
     from lakekit.format.writing import Encoding
     from lakekit.types import Field
 
@@ -62,8 +63,6 @@ _INT96_FORM = Form(format_name="parquet", count_timestamps=True)
 """Arrow writes every timestamp of a file as INT96 or none: the others come as the numbers they are stored as."""
 _ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
 _TIMES = frozenset({"TIME"})
-FLOAT, DOUBLE = 4, 5
-"""Physical types of real numbers."""
 
 
 def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> ParquetEncoder:
@@ -77,12 +76,19 @@ def check_types(fields: Sequence[Field]) -> None:
 
 
 class _Plan(NamedTuple):
-    """Who encodes which columns, by their numbers: Polars (as which schema), Arrow, and Arrow with INT96."""
+    """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
+
+    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times.
+    """
 
     polars: tuple[int, ...]
     polars_schema: pa.Schema
     arrow: tuple[int, ...]
     int96: tuple[int, ...]
+    telling: tuple[int, ...]
+    leaves: tuple[int, ...]
+    reals: frozenset[int]
+    times: bool
 
 
 class ParquetEncoder:
@@ -106,7 +112,7 @@ class ParquetEncoder:
         self._raw_bytes = 0
         self._groups: list[Struct] = []
         self._rows = 0
-        self.told = {self._fields[i].name: Told() for i in self._plan.polars if chunks_tell(self._fields[i].type)}
+        self.told = {self._fields[i].name: Told() for i in self._plan.telling}
         self._put(MAGIC)
 
     @property
@@ -159,25 +165,25 @@ class ParquetEncoder:
             laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame, alone=alone)]
         first = 0
         for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
-            height = parts[0][3][1]
+            height = parts[0].row_count
             self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(laid, parts, strict=True)])
             first += height
         self._rows += frame.height
 
-    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], Struct]]) -> None:
+    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], Group]]) -> None:
         """A row group of the footer, from what was made of its columns."""
-        chunks: dict[int, list[Struct]] = {}
+        chunks: dict[int, list[Chunk]] = {}
         for columns, group in parts:
-            mine = iter(group[1][1][1])
+            mine = iter(group.chunks)
             for i in columns:
-                chunks[i] = [next(mine) for _ in range(_leaves(self._fields[i].type))]
-                self._tell(self._fields[i], chunks[i], rows.get_column(self._fields[i].name))
+                chunks[i] = [next(mine) for _ in range(self._plan.leaves[i])]
+                self._tell(i, chunks[i], rows)
         every = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
-        facts = [chunk[3][1] for chunk in every]
+        facts = [chunk.facts for chunk in every]
         self._groups.append(
             {
-                1: (LIST, (STRUCT, every)),
-                2: (I64, sum(group[2][1] for _, group in parts)),
+                1: (LIST, (STRUCT, [chunk.encoded for chunk in every])),
+                2: (I64, sum(group.size_bytes for _, group in parts)),
                 3: (I64, rows.height),
                 5: (I64, min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1])),
                 6: (I64, sum(fact[7][1] for fact in facts)),
@@ -185,17 +191,19 @@ class ParquetEncoder:
             }
         )
 
-    def _tell(self, field: Field, chunks: Sequence[Struct], column: pl.Series) -> None:
+    def _tell(self, i: int, chunks: Sequence[Chunk], rows: pl.DataFrame) -> None:
         """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
-        told, unordered = self.told.get(field.name), field.type.holds(REALS) and (field.type.root not in REALS or has_nan(column))
+        field, told = self._fields[i], self.told.get(self._fields[i].name)
+        unordered = i in self._plan.reals and (field.type.root not in REALS or has_nan(rows.get_column(field.name)))
         if unordered:
-            _forget_reals(chunks)
+            for chunk in chunks:
+                chunk.forget_reals()
         if told is None:
             return
         if unordered:
-            told.forget(column.null_count())
-        elif not told.take(chunks[0][3][1], field.type):
-            told.add(column, field.type)
+            told.forget(rows.get_column(field.name).null_count())
+        elif not told.take(chunks[0].facts, field.type):
+            told.add(rows.get_column(field.name), field.type)
 
     def _encoded(self, frame: pl.DataFrame, *, alone: bool) -> list[tuple[tuple[int, ...], memoryview]]:
         """Small files of some columns each, all of the same rows."""
@@ -209,7 +217,7 @@ class ParquetEncoder:
                 found.append((columns, self._by_arrow(frame, columns, int96=int96)))
         return found
 
-    def _passed(self, frame: pl.DataFrame) -> list[Struct]:
+    def _passed(self, frame: pl.DataFrame) -> list[Group]:
         """Row groups that go to the sink while they are encoded, and their descriptions."""
         passing, start = Passing(self._sink), self._written
         try:
@@ -221,13 +229,13 @@ class ParquetEncoder:
         footer = passing.footer()
         self._written += passing.passed_bytes
         if footer is not None:
-            return self._moved(footer, start - len(MAGIC))
+            return parquet_chunks.read(footer, start - len(MAGIC))
         [(_, made)] = self._encoded(frame, alone=True)  # so many columns, or so long names: what passed is a gap that no footer tells of
         return self._laid(made)
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
-        changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None}
+        changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None} if self._plan.times else {}
         some = frame.select([field.name for field in fields]).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
         _refuse_nulls(some, fields)
         some.write_parquet(
@@ -260,39 +268,12 @@ class ParquetEncoder:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         return memoryview(made.getvalue())
 
-    def _laid(self, made: memoryview) -> list[Struct]:
+    def _laid(self, made: memoryview) -> list[Group]:
         """Puts a small file's row groups into the sink, and gives their descriptions."""
         length = int.from_bytes(made[-8:-4], "little")
         shift = self._written - len(MAGIC)
         self._put(made[len(MAGIC) : -8 - length])
-        return self._moved(bytes(made[-8 - length : -8]), shift)
-
-    def _moved(self, footer: bytes, shift: int) -> list[Struct]:
-        """The row groups of a small file's footer with their new places."""
-        groups: list[Struct] = thrift.decode(footer)[0][4][1][1]
-        for group in groups:
-            for chunk in group[1][1][1]:
-                _move(chunk, (2, 4, 6), shift)
-                _move(chunk[3][1], (9, 10, 11, 14), shift)
-        return groups
-
-
-def _move(members: Struct, offsets: Sequence[int], shift: int) -> None:
-    for number in offsets:
-        if number in members and members[number][1]:
-            members[number] = (I64, members[number][1] + shift)
-
-
-def _forget_reals(chunks: Sequence[Struct]) -> None:
-    """Takes bounds of real numbers away: both encoders leave NaN out of them."""
-    for chunk in chunks:
-        facts = chunk[3][1]
-        if facts[1][1] not in (FLOAT, DOUBLE):
-            continue
-        chunk.pop(6, None)  # where the bounds of pages are
-        chunk.pop(7, None)
-        if 12 in facts:
-            facts[12] = (STRUCT, {number: found for number, found in facts[12][1].items() if number in (3, 4)})  # null and distinct counts
+        return parquet_chunks.read(bytes(made[-8 - length : -8]), shift)
 
 
 # ---- who encodes what ---------------------------------------------------------------------------------------------------------------------------
@@ -309,11 +290,20 @@ def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes,
             arrow.append(i)
         else:
             polars.append(i)
-    schema = _polars_schema([fields[i] for i in polars])
     every = elements(fields)
     first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, every))}, 0)
     rest = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(every)))}, 4) + b"\0"
-    return (first, rest), _Plan(tuple(polars), schema, tuple(arrow), tuple(int96))
+    plan = _Plan(
+        polars=tuple(polars),
+        polars_schema=_polars_schema([fields[i] for i in polars]),
+        arrow=tuple(arrow),
+        int96=tuple(int96),
+        telling=tuple(i for i in polars if chunks_tell(fields[i].type)),
+        leaves=tuple(_leaves(field.type) for field in fields),
+        reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
+        times=any(fields[i].type.holds(_TIMES) for i in polars),
+    )
+    return (first, rest), plan
 
 
 def _is_int96(t: DataType) -> bool:

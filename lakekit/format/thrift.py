@@ -3,7 +3,8 @@
     struct   {member number: (kind, value), …}      members ascending; a 0 byte ends it
     kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes · 9 list (element kind, [values]) · 12 struct
 
-Booleans are members of kind 1 with the value True or False. Source: the Thrift compact protocol; `parquet_footer` draws it.
+Booleans are members of kind 1 with the value True or False. A struct to be encoded may be given as the bytes it has.
+Source: the Thrift compact protocol; `parquet_footer` draws it.
 """
 
 from __future__ import annotations
@@ -18,29 +19,39 @@ BOOL, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 3, 4, 5, 6, 7, 8, 9
 _VARINTS = frozenset({I16, I32, I64})
 
 
-def decode(data: bytes, at: int = 0, depth: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at an offset, and the offset after it. Raises `Corrupt`."""
+def decode(data: bytes, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
+    """The struct that begins at an offset, or its members behind number `last`, and the offset after it. Raises `Corrupt`."""
     if depth > MAX_DEPTH:
         raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
     found: Struct = {}
-    number = 0
+    number = last
     try:
         while True:
             head = data[at]
             at += 1
             if head == 0:
                 return found, at
-            if head >> 4:
+            if head > 15:
                 number += head >> 4
             else:
                 raw, at = varint(data, at)
                 number = (raw >> 1) ^ -(raw & 1)
             kind = head & 15
-            if kind in (1, 2):
+            if kind in _VARINTS:  # most members are numbers: no call for those of a byte
+                raw = data[at]
+                if raw < 0x80:
+                    at += 1
+                else:
+                    raw, at = varint(data, at)
+                found[number] = (kind, (raw >> 1) ^ -(raw & 1))
+            elif kind == STRUCT:
+                value, at = decode(data, at, depth + 1)
+                found[number] = (kind, value)
+            elif kind in (1, 2):
                 found[number] = (BOOL, kind == 1)
-                continue
-            value, at = _value(data, at, kind, depth)
-            found[number] = (kind, value)
+            else:
+                value, at = _value(data, at, kind, depth)
+                found[number] = (kind, value)
     except IndexError:
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
@@ -63,6 +74,18 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
 
 
+def list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """The kind of a list's elements, how many there are, and the offset of the first. Raises `Corrupt`, and `IndexError` where the data ends."""
+    head = data[at]
+    at += 1
+    count = head >> 4
+    if count == 15:
+        count, at = varint(data, at)
+    if count > len(data):
+        raise Corrupt(f"a list of {count} elements in {len(data)} bytes of Thrift", field="footer")
+    return head & 15, count, at
+
+
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _VARINTS:
         raw, at = varint(data, at)
@@ -73,22 +96,19 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == STRUCT:
         return decode(data, at, depth + 1)
     if kind == LIST:
-        head = data[at]
-        at += 1
-        count = head >> 4
-        if count == 15:
-            count, at = varint(data, at)
-        if count > len(data):
-            raise Corrupt(f"a list of {count} elements in {len(data)} bytes of Thrift", field="footer")
-        items = []
+        inner, count, at = list_head(data, at)
+        items: list[Any] = []
         for _ in range(count):
-            if head & 15 in (1, 2):
+            if inner in _VARINTS and data[at] < 0x80:
+                items.append((data[at] >> 1) ^ -(data[at] & 1))
+                at += 1
+            elif inner in (1, 2):
                 items.append(data[at] == 1)
                 at += 1
             else:
-                item, at = _value(data, at, head & 15, depth + 1)
+                item, at = _value(data, at, inner, depth + 1)
                 items.append(item)
-        return (head & 15, items), at
+        return (inner, items), at
     if kind == BYTE:
         return data[at], at + 1
     if kind == DOUBLE:
@@ -142,7 +162,10 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
         _putvarint(out, len(value))
         out += value
     elif kind == STRUCT:
-        put_struct(out, value)
+        if isinstance(value, bytes):
+            out += value
+        else:
+            put_struct(out, value)
     elif kind == LIST:
         inner, items = value
         if len(items) < 15:
