@@ -54,6 +54,12 @@ def words_at_any_byte(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.ndarray((max(0, len(data) - 7),), np.dtype("<u8"), data.data, strides=(1,))
 
 
+def integers_at(data: NDArray[np.uint8], places: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """The signed big endian integers of `width` bytes that begin at those bytes, all of which are there."""
+    found: NDArray[np.int64] = np.ndarray((max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,))[places].astype(np.int64)
+    return found
+
+
 def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """(starts, lengths, data) of a binary or string array with 32 bit offsets; a null has length 0. Of a slice, only its own data."""
     _, offset_buffer, data_buffer = column.buffers()

@@ -40,7 +40,7 @@ FREE_BYTES = 32 << 20
 class Layout(NamedTuple):
     """Where the containers of a checked bitmap are: `highs[i]` × 65536 + the positions that `data[starts[i]:]` holds in form `kinds[i]`."""
 
-    data: bytes
+    data: bytes | memoryview
     highs: list[int]
     cards: list[int]
     kinds: list[int]
@@ -79,7 +79,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     starts = _starts(cursor, kinds.tolist(), np.where(kinds == _ARRAY, 2 * cards, 8192).tolist(), field)
     if offsets is not None and (offsets != np.array(starts, np.int64) - begin).any():
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
-    found = Layout(bytes(cursor.data), highs.tolist(), cards.tolist(), kinds.tolist(), starts)
+    found = Layout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts)
     wrong = _unsound(found)
     if wrong is not None:
         raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
@@ -143,7 +143,7 @@ def _sound(found: Layout, i: int) -> bool:
     return int(lengths.sum()) == card and bool((ends <= 65536).all()) and bool((firsts[1:] >= ends[:-1]).all())
 
 
-def _runs(data: bytes, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = int.from_bytes(data[start : start + 2], "little")
     table = np.frombuffer(data, "<u2", 2 * count, start + 2).reshape(count, 2).astype(np.int64)
     return table[:, 0], table[:, 1] + 1

@@ -133,6 +133,14 @@ class Cursor:
             self.marks.add(start, length, part_of(field, part), value)
         return value
 
+    def view(self, length: int, field: str) -> memoryview:
+        """The next `length` bytes where they lie: nothing is copied."""
+        start = self._take(length, field)
+        value = memoryview(self.data)[start : start + length]
+        if self.marks is not None:
+            self.marks.add(start, length, field, bytes(value))
+        return value
+
     def skip(self, length: int, field: str, part: str = "") -> int:
         """Goes past `length` bytes without copying them; gives where they begin."""
         start = self._take(length, field)

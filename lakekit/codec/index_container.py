@@ -25,6 +25,9 @@ from lakekit.errors import Corrupt, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lakekit.codec.marks import Marks
 
 MAGIC = 1493475289347502
@@ -40,7 +43,18 @@ class Place(NamedTuple):
     length: int
 
 
-def head_length(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> int:
+class Payloads(NamedTuple):
+    """Payloads of many containers that lie in one stretch of bytes: payload i is `data[begins[i]:ends[i]]`."""
+
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+
+def head_length(data: bytes | memoryview, *, path: str | None = None, marks: Marks | None = None) -> int:
     """How many bytes of a container come before its payloads, from its first 16. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.i64be("magic") != MAGIC:
@@ -56,7 +70,7 @@ def head_length(data: bytes, *, path: str | None = None, marks: Marks | None = N
     return length
 
 
-def contents(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> Mapping[str, Mapping[str, Place | None]]:
+def contents(data: bytes | memoryview, *, path: str | None = None, marks: Marks | None = None) -> Mapping[str, Mapping[str, Place | None]]:
     """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
     if marks is None and HEAD < length <= len(data):
@@ -71,7 +85,7 @@ def _known(head: bytes) -> Mapping[str, Mapping[str, Place | None]]:
     return _read(head, None, None)
 
 
-def _read(data: bytes, path: str | None, marks: Marks | None) -> dict[str, dict[str, Place | None]]:
+def _read(data: bytes | memoryview, path: str | None, marks: Marks | None) -> dict[str, dict[str, Place | None]]:
     length = head_length(data[:HEAD], path=path, marks=marks)
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
@@ -94,8 +108,16 @@ def _read(data: bytes, path: str | None, marks: Marks | None) -> dict[str, dict[
 
 
 def payload(data: bytes, place: Place, *, path: str | None = None) -> bytes:
-    """One payload of a whole container."""
-    return Cursor(data, path=path, at=min(place.start, len(data))).raw(place.length, "payload")
+    """One payload of a whole container. Raises `Corrupt`."""
+    return bytes(payload_view(data, place, path=path))
+
+
+def payload_view(data: bytes | memoryview, place: Place, *, path: str | None = None) -> memoryview:
+    """The same, where it lies: nothing is copied."""
+    end = place.start + place.length
+    if not place.start <= end <= len(data):
+        Cursor(data, path=path, at=min(place.start, len(data))).skip(place.length, "payload")  # says what is wrong
+    return memoryview(data)[place.start : end]
 
 
 def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:

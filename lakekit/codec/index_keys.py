@@ -19,6 +19,7 @@ import math
 import re
 import struct
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -192,6 +193,11 @@ class Question(NamedTuple):
 
 def question(leaf: Leaf, t: DataType) -> Question | None:
     """What a leaf asks of an index on a column of type `t`. None: an index cannot tell (a literal of another type, a text operator)."""
+    return _question(leaf, tuple(map(type, leaf.literals)), t)
+
+
+@lru_cache(64)
+def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> Question | None:  # noqa: ARG001 - 1 and True are equal, and not the same question
     if leaf.op in ("is null", "is not null"):
         return Question("null" if leaf.op == "is null" else "not null")
     if leaf.op == "starts with":

@@ -18,12 +18,15 @@ Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `Bitm
 
 from __future__ import annotations
 
+from functools import lru_cache
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pyroaring import BitMap
 
 from lakekit.codec import bitmap, index_keys
+from lakekit.codec.binary_columns import integers_at
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_keys import WIDTHS, Key
 from lakekit.errors import InvalidOption, Unsupported
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lakekit.codec.index_container import Payloads
     from lakekit.codec.index_keys import Question, Ragged
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
@@ -113,8 +117,21 @@ def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
     return _i32(number) + bytes(heads) + _i32(len(blocks)) + bytes(blocks)
 
 
-_SEARCHED, _SEARCHED_WIDTH = 4, 4
-"""As many values, of at least as many bytes, are searched by their bytes."""
+_SEARCHED = 4
+"""As many values are searched one by one."""
+_FEW = 64
+"""As many entries are decoded by Python as soon as numpy begins."""
+_AS_STORED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+"""Values as their bytes stand: read the wrong way round, equal where the right ones are."""
+_HEAD_BYTES = 10
+"""Version, rows, distinct values, whether there are nulls."""
+_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+@lru_cache(16)
+def _form(width: int, numbers: int) -> Struct:
+    """An entry: a value of that width, so many i32."""
+    return Struct(f">{_LETTERS[width]}{numbers}i")
 
 
 # ---- probing ------------------------------------------------------------------------------------------------------------------------------------
@@ -125,14 +142,14 @@ class _Entry(NamedTuple):
     length: int  # -1: not said
 
 
-def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Reads one block (of version 2) a literal. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
     found = None if asked is None else rows(payload, t, asked, row_count)
     return True if found is None else index_keys.verdict(found, row_count)
 
 
-def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
     """The rows that a question is true of, those without a value among the unequal ones; None for a range. Raises `Corrupt`, `Unsupported`."""
     if asked.kind == "range":
         return None
@@ -198,7 +215,7 @@ def _all_2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
 
 
 def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
-    payload = bytes(cursor.data)
+    payload = cursor.data
     if entry.offset < 0:
         found = BitMap([-1 - entry.offset])
     else:
@@ -227,9 +244,10 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
                 cursor.raw(4 * numbers, "numbers")
         return found
     begin = cursor.tell
-    data = cursor.raw(count * (width + 4 * numbers), "entries")
-    if wanted is not None and cursor.marks is None and width >= _SEARCHED_WIDTH and len(wanted) <= _SEARCHED:
-        return _searched(data, t, width, numbers, wanted)
+    data = cursor.view(count * (width + 4 * numbers), "entries")
+    if cursor.marks is None and (len(wanted) <= _SEARCHED if wanted is not None else count <= _FEW):
+        form = _form(width, numbers)
+        return [(_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
@@ -246,24 +264,25 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
-    left = cursor.data[cursor.tell : cursor.tell + cursor.left]
+    left = bytes(cursor.data[cursor.tell : cursor.tell + cursor.left])
     return any(isinstance(key, bytes) and len(key).to_bytes(4, "big") + key in left for key in wanted)
 
 
-def _searched(data: bytes, t: DataType, width: int, numbers: int, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
-    """As `_take`, for few numbers of four bytes or more: their bytes are searched, which touches nothing else. Bytes that stand across entries are no value."""
-    step, bound = width + 4 * numbers, 1 << 8 * width - 1
+def _stored(key: int, t: DataType) -> int:
+    """A number as it is stored; and back again."""
+    return index_keys.ordered_one(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
+
+
+def _searched(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
+    """As `_take`, for a few wanted numbers: each is compared with all values as they are stored, and only what is equal is decoded."""
+    width = WIDTHS[t.root]
+    bound = 1 << 8 * width - 1
+    values = np.ndarray((len(data) // form.size,), _AS_STORED[width], data, 0, (form.size,))
     found: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
-        if not isinstance(key, int) or not -bound <= key < bound:
-            continue
-        stored = (index_keys.ordered_one(key, width) if t.root in ("FLOAT", "DOUBLE") else key).to_bytes(width, "big", signed=True)
-        at = data.find(stored)
-        while at >= 0:
-            if at % step == 0:
-                ends = range(at + width, at + step, 4)
-                found.append((key, tuple(int.from_bytes(data[end : end + 4], "big", signed=True) for end in ends)))
-            at = data.find(stored, at + 1)
+        if isinstance(key, int) and -bound <= key < bound:
+            wire = int.from_bytes(_stored(key, t).to_bytes(width, "big", signed=True), "little")
+            found += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == wire).nonzero()[0].tolist()]
     return found
 
 
@@ -305,3 +324,74 @@ def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wa
 
 def _body_2(cursor: Cursor, t: DataType, values: int) -> int:
     return _find_2(cursor, t, values, set())[1]
+
+
+# ---- many at a time -----------------------------------------------------------------------------------------------------------------------------
+
+
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of which of many payloads `probe` says False; those of texts say nothing, nor damaged ones."""
+    data, begins, ends = payloads
+    dead = np.zeros(len(begins), bool)
+    asked, width = index_keys.question(leaf, t), WIDTHS.get(t.root)
+    if asked is None or asked.kind != "equal" or width is None or not 0 < len(asked.keys) <= _SEARCHED:
+        return dead
+    at = np.flatnonzero(ends - begins >= _HEAD_BYTES)
+    begins = begins[at]
+    versions, nulls = data[begins], data[begins + _HEAD_BYTES - 1].astype(np.int64)
+    known = (integers_at(data, begins + 1, 4) == row_counts[at]) & (nulls <= 1)
+    for version in (1, 2):
+        mine = np.flatnonzero(known & (versions == version))
+        after, end = begins[mine] + _HEAD_BYTES + 4 * version * nulls[mine], ends[at[mine]]
+        gone = np.ones(len(mine), bool)
+        for key in asked.keys:
+            listed = _Listed(after, integers_at(data, begins[mine] + 5, 4), end) if version == 1 else _block_of(data, after, end, t, key)
+            gone &= _lacking(data, listed, width + 4 * version, t, key)
+        dead[at[mine]] = gone
+    return dead
+
+
+class _Listed(NamedTuple):
+    """In each of many payloads, the entries that may hold a value: where they begin, how many they are, and what they end before."""
+
+    begins: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def _lacking(data: NDArray[np.uint8], listed: _Listed, step: int, t: DataType, key: Key) -> NDArray[np.bool_]:
+    """Which of those lists hold no such value. Of one that says more than fits nobody knows."""
+    width = WIDTHS[t.root]
+    found = (listed.counts >= 0) & (listed.counts * step <= listed.ends - listed.begins)
+    if not -(1 << 8 * width - 1) <= key < 1 << 8 * width - 1:
+        return found
+    wire = int.from_bytes(_stored(key, t).to_bytes(width, "big", signed=True), "little")
+    some = np.flatnonzero(found & (listed.counts > 0))
+    for at, begin, count in zip(some.tolist(), listed.begins[some].tolist(), listed.counts[some].tolist(), strict=True):  # scalar: one a file
+        found[at] = not (np.ndarray((count,), _AS_STORED[width], data.data, begin, (step,)) == wire).any()
+    return found
+
+
+def _block_of(data: NDArray[np.uint8], after: NDArray[np.int64], ends: NDArray[np.int64], t: DataType, key: Key) -> _Listed:
+    """The block of many payloads of version 2 that a value would be in: none of its entries where it is less than all, -1 of them where a block is damaged."""
+    width = WIDTHS[t.root]
+
+    def number(places: NDArray[np.int64], size: int = 4) -> NDArray[np.int64]:
+        return integers_at(data, np.clip(places, 0, len(data) - size), size)  # what lies beyond is not believed below
+
+    blocks, heads, step = number(after), after + 4, width + 4
+    sound = (after + 4 <= ends) & (blocks >= 0) & (heads + blocks * step + 4 <= ends)
+    blocks = np.where(sound, blocks, 0)
+    start, length = heads + blocks * step + 4, number(heads + blocks * step)
+    sound &= (length >= 0) & (start + length <= ends)
+    low, high = np.zeros_like(blocks), blocks.copy()
+    while (low < high).any():
+        middle = (low + high) >> 1
+        firsts = number(heads + middle * step, width)
+        before = (index_keys.ordered(firsts, width) if t.root in ("FLOAT", "DOUBLE") else firsts) <= key
+        low, high = np.where((low < high) & before, middle + 1, low), np.where((low < high) & ~before, middle, high)
+    offset, following = number(heads + (low - 1) * step + width), np.where(low < blocks, number(heads + low * step + width), length)
+    following = np.where((offset <= following) & (following <= length), following, length)
+    sound &= (low == 0) | ((offset >= 0) & (offset + 4 <= following))
+    counts, end = np.where(low == 0, 0, number(start + offset)), start + following
+    return _Listed(np.where(low == 0, end, start + offset + 4), np.where(sound, counts, -1), end)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hashing, index_keys
+from lakekit.codec.binary_columns import integers_at
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lakekit.codec.index_container import Payloads
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -38,6 +40,8 @@ TYPES = frozenset(
     }
 )
 _MAX_BITS = 1 << 31
+_AT_ONCE = 1 << 20
+"""Bytes of many filters that are looked at together."""
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
@@ -81,9 +85,13 @@ def _head(cursor: Cursor) -> tuple[int, int]:
     """Hash functions and bits."""
     k = cursor.i32be("hash functions")
     bits = 8 * cursor.left
-    if not 1 <= k <= 65536 or not 0 < bits < _MAX_BITS:
+    if not _is_sound(k, bits):
         raise cursor.wrong(f"{k} hash functions over {bits} bits", "hash functions", at=0)
     return k, bits
+
+
+def _is_sound(k: int, bits: int) -> bool:
+    return 1 <= k <= 65536 and 0 < bits < _MAX_BITS
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are bits
@@ -92,7 +100,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are
     cursor.raw(cursor.left, "bits")
 
 
-def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
     """False when no row can match. Raises `Corrupt`."""
     if leaf.op not in ("=", "in"):
         return True
@@ -101,6 +109,26 @@ def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool:  # n
         return True
     places, masks = found
     return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
+
+
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG001 - see `probe`
+    """Of which of many payloads `probe` says False; damaged ones say nothing."""
+    data, begins, ends = payloads
+    found = np.zeros(len(begins), bool)
+    there = np.flatnonzero(ends - begins > 4)
+    functions = integers_at(data, begins[there], 4)
+    shapes, which = np.unique(functions << 32 | (ends - begins)[there], return_inverse=True)
+    for number, shape in enumerate(shapes.tolist()):  # scalar: filters of one column are mostly of one size
+        k, bits = shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4)
+        looked_for = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
+        if looked_for is None:
+            continue
+        (places, masks), rows = looked_for, there[which == number]
+        step = max(1, _AT_ONCE // max(1, places.size))
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
+            found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
+    return found
 
 
 @lru_cache(256)

@@ -68,25 +68,25 @@ class _Part:
 
     least: int
     existence: BitMap
-    payload: bytes
+    payload: bytes | memoryview
     spans: list[tuple[int, int]]
     counts: list[int]
 
     @cached_property
     def slices(self) -> list[BitMap]:
-        return [BitMap.deserialize(self.payload[begin:end]) for begin, end in self.spans]
+        return [BitMap.deserialize(bytes(self.payload[begin:end])) for begin, end in self.spans]
 
 
 _NOTHING = _Part(least=0, existence=BitMap(), payload=b"", spans=[], counts=[])
 
 
-def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
     return True if asked is None else index_keys.verdict(rows(payload, t, asked, row_count), row_count)
 
 
-def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
     """The rows that a question is true of. Raises `Corrupt`, `Unsupported`."""
     return _answer(asked, *_parts(payload, row_count), row_count)
 
@@ -101,7 +101,7 @@ class Figures:
     greatest: int | None
 
 
-def figures(payload: bytes, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> Figures:
+def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> Figures:
     """What the values of the chosen rows come to, or of all; without `bounded` their bounds are not looked for. Raises `Corrupt`, `Unsupported`."""
     positive, negative = _parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
@@ -133,7 +133,7 @@ def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
     return part.least + value
 
 
-def _parts(payload: bytes, row_count: int) -> tuple[_Part, _Part]:
+def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_Part, _Part]:
     """The values ≥ 0, and the others."""
     cursor = Cursor(payload)
     _known(cursor)
@@ -169,7 +169,7 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
             if counts[-1] > len(existence):
                 raise cursor.wrong(f"{counts[-1]} rows of {len(existence)}", "slice", at=begin)
             spans.append((begin, cursor.tell))
-    return _Part(least=least, existence=existence, payload=bytes(cursor.data), spans=spans, counts=counts)
+    return _Part(least=least, existence=existence, payload=cursor.data, spans=spans, counts=counts)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here

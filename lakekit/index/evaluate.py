@@ -9,6 +9,7 @@ Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexRead
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakekit import registry
@@ -30,7 +31,7 @@ MAX_ROWS = 2**31 - 1
 _EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
 
 
-def evaluate(container: bytes, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
+def evaluate(container: bytes | memoryview, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
     """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
     if row_count > MAX_ROWS:
         return True
@@ -42,7 +43,7 @@ class File:
 
     __slots__ = ("contents", "data", "path", "row_count", "types")
 
-    def __init__(self, data: bytes, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
+    def __init__(self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
         self.data, self.types, self.row_count, self.path = data, types, row_count, path
         self.contents: Mapping[str, Mapping[str, Place | None]] = index_container.contents(data, path=path)
 
@@ -90,7 +91,7 @@ def _leaf(file: File, leaf: Leaf) -> bool | BitMap:
     if not indexes or t is None:
         return True
     answer: bool | BitMap = True
-    for name in sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
+    for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
         place = indexes[name]
         answer = both(answer, leaf.op in _EMPTY_MAY_MATCH if place is None else _probe(file, name, place, t, leaf))
         if answer is False:
@@ -98,14 +99,18 @@ def _leaf(file: File, leaf: Leaf) -> bool | BitMap:
     return answer
 
 
+@lru_cache(64)
+def part(name: str) -> Any:
+    """The index of that name; None for one that nobody knows."""
+    return registry.load("index", name) if name in registry.names("index") else None
+
+
 def _probe(file: File, name: str, place: Place, t: DataType, leaf: Leaf) -> bool | BitMap:
-    if name not in registry.names("index"):
-        return True
-    index: Any = registry.load("index", name)
-    if t.root not in index.TYPES:
+    index = part(name)
+    if index is None or t.root not in index.TYPES:
         return True
     try:
-        return index.probe(index_container.payload(file.data, place, path=file.path), t, leaf, file.row_count)
+        return index.probe(index_container.payload_view(file.data, place, path=file.path), t, leaf, file.row_count)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True
     except Corrupt as error:

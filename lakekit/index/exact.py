@@ -80,7 +80,7 @@ def _rows(file: File, column: str, name: str, t: DataType, asked: Question) -> B
     if place is None or t.root not in index.TYPES:
         return None
     try:
-        payload = index_container.payload(file.data, place, path=file.path)
+        payload = index_container.payload_view(file.data, place, path=file.path)
         found = index.rows(payload, t, asked, file.row_count)
         return found - index.rows(payload, t, Question("null"), file.row_count) if found is not None and asked.kind == "unequal" else found
     except Unsupported:  # an index of a later version only costs time: the rows are read
@@ -95,7 +95,7 @@ def figures(file: File, column: str, rows: BitMap | None, *, bounded: bool) -> F
     if place is None or t is None or t.root not in bsi.TYPES or not is_told(t) or file.row_count > MAX_ROWS:
         return None
     try:
-        found = bsi.figures(index_container.payload(file.data, place, path=file.path), file.row_count, rows, bounded=bounded)
+        found = bsi.figures(index_container.payload_view(file.data, place, path=file.path), file.row_count, rows, bounded=bounded)
     except Unsupported:
         return None
     except Corrupt as error:

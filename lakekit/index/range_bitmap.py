@@ -115,14 +115,14 @@ class _Head(NamedTuple):
     slices: int
 
 
-def probe(payload: bytes, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Reads one chunk of the dictionary a bound. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
     found = None if asked is None else rows(payload, t, asked, row_count)
     return True if found is None else index_keys.verdict(found, row_count)
 
 
-def rows(payload: bytes, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
     """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
     if (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
         return None
@@ -149,7 +149,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
         cursor.i32be("distinct values")
         cursor.raw(cursor.left, "bounds, dictionary and slices")
         return
-    payload, marks = bytes(cursor.data), cursor.marks
+    payload, marks = cursor.data, cursor.marks
     head = _read_head(cursor, t, None)
     with cursor.within("dictionary"):
         inside = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)), marks=marks)
@@ -191,7 +191,7 @@ def _known(cursor: Cursor) -> None:
 class _Slices:
     """The bit-sliced half of the index, read as far as a question needs it."""
 
-    def __init__(self, payload: bytes, at: int, row_count: int, marks: Marks | None = None) -> None:
+    def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: Marks | None = None) -> None:
         cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
         length = cursor.i32be("slices head length")
         _known(cursor)
@@ -225,7 +225,7 @@ class _Slices:
         return self.kept
 
 
-def _any_of(payload: bytes, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
+def _any_of(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
     existence = slices.existence()
     found = BitMap()
     for key in asked.keys:
@@ -236,7 +236,7 @@ def _any_of(payload: bytes, t: DataType, head: _Head, asked: Question, slices: _
     return found if asked.kind == "equal" else existence - found
 
 
-def _range(payload: bytes, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
+def _range(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
     """Codes are ranks: a bound becomes the number of keys before it."""
     low, high = 0, head.distinct - 1
     if asked.low is not None and not asked.low < head.low:
@@ -259,7 +259,7 @@ class _Chunk(NamedTuple):
     lengths: tuple[int, int]
 
 
-def _find(payload: bytes, t: DataType, head: _Head, key: Key) -> tuple[int, bool]:
+def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key) -> tuple[int, bool]:
     """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one."""
     cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
     chunks, heads, body = _read_dictionary(cursor, head)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
+from lakekit.codec.binary_columns import binary_buffers
 from lakekit.errors import LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
+from lakekit.index.together import Containers, ruled_out
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
@@ -23,7 +26,6 @@ from lakekit.progress import work
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from lakekit.meta.handle import Handle
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
     from lakekit.model.entries import Entries
     from lakekit.model.schema import TableSchema
     from lakekit.predicate import Predicate
+    from lakekit.types import DataType
 
     Hit = bool | BitMap
 
 
-def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> dict[str, Hit]:
-    """By file name: False when no row can match, else the positions of rows that may. Files that know nothing are left out."""
+def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> dict[int, Hit]:
+    """By place among the entries: False when no row can match, else the positions of rows that may. Files that know nothing are left out."""
     if not handle.options.file_index_read_enabled or not len(alone):
         return {}
     with_index = indexed(entries, alone)
@@ -55,8 +58,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
             return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
 
         found |= zip(left, world.each(one, left, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote), strict=True)
-    names = entries.column("file_name")
-    return {names[at].as_py(): hit for at, hit in found.items() if hit is not True}  # scalar: one a file
+    return {at: hit for at, hit in found.items() if hit is not True}
 
 
 Written = tuple["TableSchema", "Predicate"]
@@ -72,16 +74,31 @@ def _written(handle: Handle, schema_ids: NDArray[np.int64], predicate: Predicate
 
 def _inside(entries: Entries, with_index: Sequence[int], written: Mapping[int, Written]) -> dict[int, Hit]:
     """What indexes say that lie in manifest entries; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
-    ids, counts = entries.numbers("schema_id"), entries.numbers("row_count")
-    types = {number: {field.name: field.type for field in one.fields} for number, (one, _) in written.items()}
-    found: dict[int, Hit] = {}
     embedded = entries.column("embedded_index")
-    for at in with_index:
-        data = embedded[at].as_buffer()
-        if data is not None:
-            number = int(ids[at])
-            with suppress(LakekitError):
-                found[at] = _hit(ask(data.to_pybytes(), written[number][1], types[number], int(counts[at])))
+    inside = np.array(with_index, np.int64)
+    inside = inside[embedded.is_valid().to_numpy(zero_copy_only=False)[inside]]
+    starts, lengths, data = binary_buffers(embedded)
+    many = Containers(data, starts[inside], (starts + lengths)[inside], entries.numbers("row_count")[inside])
+    numbers = entries.numbers("schema_id")[inside]
+    found: dict[int, Hit] = {}
+    for number, (schema, condition) in written.items():  # scalar: few schemas
+        mine = np.flatnonzero(numbers == number)
+        types = {field.name: field.type for field in schema.fields}
+        some = Containers(data, many.begins[mine], many.ends[mine], many.row_counts[mine])
+        dead = ruled_out(some, condition, types)
+        found |= dict.fromkeys(inside[mine[dead]].tolist(), False)  # scalar: one a file
+        found |= _left(some, ~dead, inside[mine], condition, types)
+    return found
+
+
+def _left(many: Containers, left: NDArray[np.bool_], names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
+    """What the indexes say that are left, one by one, each under its name."""
+    view = many.data.data  # they are looked at in a few places: none is copied
+    found: dict[int, Hit] = {}
+    columns = [column[left].tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
+    for at, begin, end, count in zip(*columns, strict=True):  # scalar: one a file
+        with suppress(LakekitError):
+            found[at] = _hit(ask(view[begin:end], condition, types, count))
     return found
 
 
@@ -91,10 +108,11 @@ def _hit(found: Hit) -> Hit:
 
 def indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
     """Those files that bring an index."""
-    inside = pc.is_valid(entries.column("embedded_index").take(alone))
-    outside = pc.greater(pc.list_value_length(entries.column("extra_files").take(alone)), 0)
+    inside = pc.is_valid(entries.column("embedded_index"))  # of all entries: taking some of them copies their indexes
+    outside = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     has = pc.or_(inside, pc.fill_null(outside, False)).to_numpy(zero_copy_only=False)
-    return [int(at) for at in alone[has]]
+    found: list[int] = alone[has[alone]].tolist()  # scalar: one a file
+    return found
 
 
 def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, asked: Predicate) -> Hit:

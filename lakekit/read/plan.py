@@ -375,9 +375,12 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     found = file_index.evaluate(handle, funnel.entries, alone, condition.predicate)
     if not found:
         return {}
-    dead = pa.array([name for name, hit in found.items() if hit is False], pa.string())
-    funnel.step("file index", ~np.asarray(pc.is_in(funnel.entries.column("file_name"), dead)))
-    return {name: hit for name, hit in found.items() if not isinstance(hit, bool)}
+    some = {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
+    names = funnel.entries.column("file_name").take(pa.array(list(some), pa.int64())).to_pylist()  # scalar: one a file
+    fit = np.ones(len(funnel.entries), bool)
+    fit[[at for at, hit in found.items() if hit is False]] = False
+    funnel.step("file index", fit)
+    return dict(zip(names, some.values(), strict=True))
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:

@@ -1,0 +1,102 @@
+"""What the indexes of many files rule out, looked at together: of most files nothing more need be asked.
+
+    ruled_out(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)     True of each file of which an index says that no row has a = 7
+
+Only conditions that every row must satisfy are looked at, and only indexes that can be asked many at a time: those with a function `absent`. A container
+that is damaged, or of a version nobody knows, rules nothing out: `evaluate` says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lakekit.codec import index_container
+from lakekit.codec.binary_columns import integers_at
+from lakekit.codec.index_container import Payloads
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.index.evaluate import MAX_ROWS, part
+from lakekit.predicate import Leaf, conjuncts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from lakekit.codec.index_container import Place
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType
+
+    Mask = NDArray[np.bool_]
+
+_MOST_HEAD = 1024
+"""A longer head is not compared with those of others."""
+
+
+class Containers(NamedTuple):
+    """Containers that lie in one stretch of bytes: container i is `data[begins[i]:ends[i]]`, of a file of `row_counts[i]` rows."""
+
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    row_counts: NDArray[np.int64]
+
+
+def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
+    """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
+    dead = np.zeros(len(many.begins), bool)
+    leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
+    if not leaves:
+        return dead
+    contents = _contents(many)
+    for leaf in leaves:
+        t = types[leaf.column]
+        for name in sorted({name for found in contents for name in found.get(leaf.column, ())}):
+            index = part(name)
+            if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
+                at, payloads = _payloads(many, contents, leaf.column, name)
+                dead[at] |= index.absent(payloads, t, leaf, many.row_counts[at])
+    return dead & (many.row_counts <= MAX_ROWS)
+
+
+def _contents(many: Containers) -> list[Mapping[str, Mapping[str, Place | None]]]:
+    """What is in each container: nothing in a damaged one. Most have the head of the first, byte by byte: it is read once."""
+    alike = _alike(many)
+    view = many.data.data
+    found: list[Mapping[str, Mapping[str, Place | None]]] = []
+    first: Mapping[str, Mapping[str, Place | None]] | None = None
+    for begin, end, is_first in zip(many.begins.tolist(), many.ends.tolist(), alike.tolist(), strict=True):  # scalar: one a file
+        known = first if is_first else None
+        if known is None:
+            known = {}
+            with suppress(Corrupt, Unsupported):
+                known = index_container.contents(view[begin:end])
+            first = known if is_first else first
+        found.append(known)
+    return found
+
+
+def _alike(many: Containers) -> Mask:
+    """The containers whose head has the bytes of that of the first."""
+    count = len(many.begins)
+    if not count or int((many.ends - many.begins).min()) < index_container.HEAD:
+        return np.zeros(count, bool)
+    length = int(integers_at(many.data, many.begins[:1] + index_container.HEAD - 4, 4)[0])
+    if not index_container.HEAD < length <= _MOST_HEAD:
+        return np.zeros(count, bool)
+    fits = many.begins + length <= many.ends
+    heads = many.data[np.where(fits, many.begins, many.begins[0])[:, None] + np.arange(length)] if fits[0] else np.zeros((count, 0), np.uint8)
+    return fits & fits[0] & (heads == heads[0]).all(axis=1)
+
+
+def _payloads(many: Containers, contents: list[Mapping[str, Mapping[str, Place | None]]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
+    """The payloads of one index, and whose they are; those are left out that do not end where their container does, or before."""
+    places = [found.get(column, {}).get(name) for found in contents]
+    at = np.array([number for number, place in enumerate(places) if place is not None], np.int64)
+    spans = np.array([place for place in places if place is not None], np.int64).reshape(-1, 2)
+    begins = many.begins[at] + spans[:, 0]
+    ends = begins + spans[:, 1]
+    inside = ends <= many.ends[at]
+    return at[inside], Payloads(many.data, begins[inside], ends[inside])
