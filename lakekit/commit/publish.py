@@ -90,6 +90,16 @@ def publish(
     return outcome(job, made)
 
 
+def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None:
+    """The commit of a user and identifier that is there already, None where there is none: for who would have to write rows first. Raises as `publish` does."""
+    now_ms = handle.world.elapsed_ms()
+    job = Job(handle=handle, commit_user=commit_user, identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
+    done = replay.committed(handle, commit_user, identifier, replay.newest(handle))
+    if done is None:
+        return None
+    return outcome(job, [Made(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done])
+
+
 def _made(job: Job, step: Step, messages: Sequence[CommitMessage], latest: Snapshot | None) -> Made:
     draft = Draft(job.handle)
     try:

@@ -24,6 +24,7 @@ except ModuleNotFoundError as missing:
 
 if TYPE_CHECKING:
     from lakekit.spark.session import start as start
+    from lakekit.spark.writes import write as write
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured: half the speed)
@@ -31,6 +32,7 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
 
 _HOMES = {
     "lakekit.spark.session": "start",
+    "lakekit.spark.writes": "write",
 }
 """Where each public name lives."""
 

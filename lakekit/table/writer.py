@@ -61,7 +61,7 @@ class Writer:
     def of(handle: Handle, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
         """See `Table.writer`."""
         user, last, carried = (commit_user, None, []) if state is None else _restored(state, commit_user)
-        replaces = _replaced(handle, overwrite)
+        replaces = replaced(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
         name = user or handle.new_commit_user()
@@ -163,7 +163,8 @@ class Writer:
             raise UncommittedRows(msg)
 
 
-def _replaced(handle: Handle, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+def replaced(handle: Handle, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+    """What an overwrite replaces: True says what `t.overwrite` without a partition does; None where nothing is to be replaced."""
     if overwrite is None or overwrite is False:
         return None
     if overwrite is True:

@@ -32,7 +32,7 @@ from lakekit.write.spot import Spot, short
 from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lakekit.meta.handle import Handle
     from lakekit.types import Field
@@ -111,27 +111,33 @@ def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame
     """One frame as the table wants it; its rows are numbered from `first_row` in errors."""
     handle = how.handle
     _check_columns(frame.columns, how)
-    keys = _keys_without_null(handle)
-    columns = []
-    fits = frame.columns == list(handle.schema.names)
-    for field in handle.schema.fields:
-        t = field.type.not_null() if field.name in keys else field.type
-        if field.name in frame.columns:
-            spot = Spot(column=field.name, path=field.name, table=handle.name, row_of=lambda i: first_row + i)
-            given = frame.get_column(field.name)
-            column = _with_default(fit(given, t, spot, cast=how.cast, null_keys=how.null_keys), field)
-            fits = fits and column is given
-            columns.append(column if column is given else column.alias(field.name))
-        else:
-            column = pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height)
-            columns.append(_with_default(column, field))
+    found = [_column(frame, field, how, first_row) for field in handle.schema.fields]
+    fits = frame.columns == list(handle.schema.names) and all(is_given for _, is_given in found)
+    columns = [column for column, _ in found]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
     kinds = _kinds(frame, made, how, first_row)
     return _kept(made, kinds, how, first_row)
 
 
+def some(frame: pl.DataFrame, handle: Handle, names: Sequence[str]) -> pl.DataFrame:
+    """Some of a table's columns as `batches` gives them, of a frame that has at least those that must be there. Raises as `batches` does for a bad value."""
+    how = Fit(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
+    return pl.DataFrame([_column(frame, field, how, 0)[0] for field in handle.schema.fields_of(names)], height=frame.height)
+
+
 # ---- columns ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _column(frame: pl.DataFrame, field: Field, how: Fit, first_row: int) -> tuple[pl.Series, bool]:
+    """A column of the table, and whether it is the frame's own, untouched."""
+    if field.name not in frame.columns:
+        return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field), False
+    t = field.type.not_null() if field.name in _keys_without_null(how.handle) else field.type
+    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i)
+    given = frame.get_column(field.name)
+    column = _with_default(fit(given, t, spot, cast=how.cast, null_keys=how.null_keys), field)
+    return (column, True) if column is given else (column.alias(field.name), False)
 
 
 def _check_columns(names: list[str], how: Fit) -> None:

@@ -5,19 +5,19 @@
     index        one file of all hashes for each bucket (`codec.hash_index`); a bucket with new keys gets a new file
 
 `DynamicBuckets` goes by the index of the newest snapshot, read when a partition is first met; that of an overwrite begins with nothing. One
-process stands for all assigners of the reference. Where no bucket is left, the reference picks one by chance and lakekit by the key's hash. An assigner of
-the reference makes no more buckets in any partition once it has used the last number that `dynamic-bucket.max-buckets` allows; lakekit goes by each partition.
+process stands for all assigners of the reference, or, of a write that is cut into tasks, for the one of its `Share`. Where no bucket is left, the reference
+picks one by chance and lakekit by the key's hash. An assigner of the reference makes no more buckets in any partition once it has used the last number that
+`dynamic-bucket.max-buckets` allows; lakekit goes by each partition.
 Source: ENGINE.md 7.3; `HashBucketAssigner`, `SimpleHashBucketAssigner`, `PartitionIndex`, `DynamicBucketIndexMaintainer`, `BucketAssigner`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.bucket.read import KIND
 from lakekit.codec import binary_row, hash_index, hashing
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.files.deletions import index_path
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.index_file import IndexEntry
+    from lakekit.write.partitions import Partitions
+    from lakekit.write.shares import Share
 
     Ints = NDArray[np.int32]
 
@@ -122,7 +124,10 @@ class Assigner:
 
 @dataclass(slots=True, kw_only=True)
 class Index:
-    """The hash index of one partition. `names`: the index file of each bucket. `changed`: buckets with new keys. `touched`: since the last commit."""
+    """The hash index of one partition. `names`: the index file of each bucket. `changed`: buckets with new keys. `touched`: since the last commit.
+
+    `owner`: the one assigner that all keys here belong to; None: they are shared as the rule says.
+    """
 
     partition: bytes
     known: KeyHashes = field(default_factory=KeyHashes)
@@ -132,6 +137,7 @@ class Index:
     changed: set[int] = field(default_factory=set)
     touched: bool = True
     last_identifier: int = NEVER
+    owner: int | None = None
 
     def assign(self, hashes: Ints, rule: Rule) -> Ints:
         """The bucket of each key, in order; new keys are put somewhere."""
@@ -148,7 +154,7 @@ class Index:
 
     def _place(self, hashes: Ints, rule: Rule) -> NDArray[np.int16]:
         """Buckets of new keys, in the order they arrive."""
-        owners = rule.owners(self.partition, hashes)
+        owners = rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
         found = np.full(len(hashes), UNKNOWN, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
@@ -190,43 +196,68 @@ class DynamicBuckets:
     rule: Rule
     indexes: dict[bytes, Index] = field(default_factory=dict)
     loads: bool = True
+    share: Share | None = None
 
     @staticmethod
-    def of(handle: Handle, *, overwrite: bool = False) -> DynamicBuckets:
-        """For a table; an overwrite starts without the index."""
-        return DynamicBuckets(handle=handle, rule=Rule.of(handle), loads=not overwrite)
+    def of(handle: Handle, *, overwrite: bool = False, share: Share | None = None) -> DynamicBuckets:
+        """For a table; an overwrite starts without the index. `share`: of a write that is cut into tasks, which of its buckets are met here."""
+        rule = Rule.of(handle)
+        if share is not None:
+            rule = replace(rule, channels=share.cut.assigners, assigners=share.cut.assigners)
+        return DynamicBuckets(handle=handle, rule=rule, loads=not overwrite, share=share)
 
     def place(self, frame: pl.DataFrame) -> Placed:
         """Every row in the bucket of its key."""
-        columns, types = key_columns(frame.drop(KIND, strict=False), self.handle.schema.key_fields)
-        hashes = hashing.hash_columns(columns, types)
-        found = partitions.of(frame, self.handle)
-        self._load([partition for partition in found.rows if partition not in self.indexes])
-        if len(found.rows) == 1:
-            return Placed(frame, found, self.indexes[found.rows[0]].assign(hashes, self.rule))
-        order = np.argsort(found.codes, kind="stable")
-        cuts = np.searchsorted(found.codes[order], np.arange(len(found.rows) + 1))
+        found, hashes = self._hashed(frame)
         buckets = np.empty(len(hashes), np.int32)
-        for partition, start, end in zip(found.rows, cuts[:-1], cuts[1:], strict=True):
-            rows = order[start:end]
+        for partition, rows in _by_partition(found):
             buckets[rows] = self.indexes[partition].assign(hashes[rows], self.rule)
         return Placed(frame, found, buckets)
 
+    def find(self, frame: pl.DataFrame) -> tuple[Partitions, Ints, Ints]:
+        """The partition of every row, the hash of its key, and the bucket that the key lies in, -1 for a new one, which stays new."""
+        found, hashes = self._hashed(frame)
+        buckets = np.empty(len(hashes), np.int32)
+        for partition, rows in _by_partition(found):
+            distinct, inverse = np.unique(hashes[rows], return_inverse=True)
+            buckets[rows] = self.indexes[partition].known.find(distinct)[inverse]
+        return found, hashes, buckets
+
+    def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
+        """The partition and the key's hash of every row; the indexes of those partitions are loaded."""
+        columns, types = key_columns(frame, self.handle.schema.key_fields)
+        found = partitions.of(frame, self.handle)
+        self._load([partition for partition in found.rows if partition not in self.indexes])
+        return found, hashing.hash_columns(columns, types)
+
+    def _known(self) -> list[IndexEntry]:
+        """The index files of the snapshot that is gone by."""
+        if not self.loads:
+            return []
+        if self.share is None:
+            snapshot = snapshots.latest(self.handle)
+        else:
+            number = self.share.cut.snapshot_id
+            snapshot = None if number is None else snapshots.read(self.handle, number)
+        return [] if snapshot is None else manifests.index_entries(self.handle, snapshot)
+
     def _load(self, wanted: list[bytes]) -> None:
-        """The indexes of partitions that are met for the first time."""
+        """The indexes of partitions that are met for the first time: of a share its own buckets, and the names of all."""
         if not wanted:
             return
         entries: dict[bytes, list[IndexEntry]] = {partition: [] for partition in wanted}
-        snapshot = snapshots.latest(self.handle) if self.loads else None
-        for entry in [] if snapshot is None else manifests.index_entries(self.handle, snapshot):
+        for entry in self._known():
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
-        for partition, own in entries.items():
+        for partition, found in entries.items():
+            own = found if self.share is None else [entry for entry in found if self.share.meets(partition, entry.bucket)]
             rows: dict[int, int] = {}
             for entry in own:
                 rows[entry.bucket] = rows.get(entry.bucket, 0) + entry.row_count
             known = KeyHashes.of_files((entry.bucket, read(self.handle, entry)) for entry in own) if own else KeyHashes()
-            self.indexes[partition] = Index(partition=partition, known=known, rows=rows, names={entry.bucket: entry.file_name for entry in own})
+            owner = None if self.share is None else self.share.residue(partition)
+            names = {entry.bucket: entry.file_name for entry in found}
+            self.indexes[partition] = Index(partition=partition, known=known, rows=rows, names=names, owner=owner)
 
     def prepare(self, new_name: Callable[[], str]) -> Prepared:
         """Writes an index file for every bucket with new keys. On failure those it wrote are deleted; the writer is then of no use any more."""
@@ -262,6 +293,17 @@ class DynamicBuckets:
             elif committed is not None and index.last_identifier <= committed:
                 del self.indexes[partition]
             index.touched = False
+
+
+def _by_partition(found: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:
+    """Each partition, and which rows are its own."""
+    if len(found.rows) == 1:
+        yield found.rows[0], slice(None)
+        return
+    order = np.argsort(found.codes, kind="stable")
+    cuts = np.searchsorted(found.codes[order], np.arange(len(found.rows) + 1))
+    for partition, start, end in zip(found.rows, cuts[:-1], cuts[1:], strict=True):
+        yield partition, order[start:end]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------

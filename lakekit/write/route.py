@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.write.buckets import Assigner
+    from lakekit.write.shares import Share
 
 
-def assigner(handle: Handle, *, bucket: int | None = None, overwrite: bool = False) -> Assigner:
+def assigner(handle: Handle, *, bucket: int | None = None, overwrite: bool = False, share: Share | None = None) -> Assigner:
     """How the rows of a table find their buckets. `bucket`: the caller's word; an `overwrite` does not look at where keys lie now.
+
+    `share`: of a write that is cut into tasks, which of its buckets are met here.
 
     Raises `InvalidOption` for a `bucket` option that the table cannot have.
     """
@@ -48,8 +51,15 @@ def assigner(handle: Handle, *, bucket: int | None = None, overwrite: bool = Fal
     if count == -1 and handle.schema.cross_partition:
         return CrossPartition.of(handle, overwrite=overwrite)
     if count == -1:
-        return DynamicBuckets.of(handle, overwrite=overwrite)
+        return DynamicBuckets.of(handle, overwrite=overwrite, share=share)
     raise InvalidOption(f"{handle.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
+
+
+def places_postponed(handle: Handle) -> bool:
+    """Whether a batch does not postpone its rows. The engines' own default is true; their core, whose writers are asked for nothing, postpones, as here."""
+    options = handle.options
+    said = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
+    return said and options.bucket == POSTPONE_BUCKET and handle.kind == "key"
 
 
 def _told(handle: Handle, bucket: int) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
     from lakekit.write.buckets import Assigner
+    from lakekit.write.shares import Share
 
 Place = tuple[bytes, int]
 _WRITE_IDS = 2**31 - 1
@@ -47,14 +48,18 @@ _SHARED = 2
 class Writers:
     """The bucket writers of one table writer, of one thread. `replaces`: an overwrite, which takes no notice of what is there. `batch`: of one commit.
 
+    `share`: of a write that is cut into tasks, what is met here.
+
     In postponed tables that say `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait there for a compaction.
     Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` is left to do.
     """
 
-    def __init__(self, handle: Handle, *, commit_user: str, replaces: bool = False, batch: bool = False) -> None:
-        places = batch and _places_postponed(handle)
+    def __init__(self, handle: Handle, *, commit_user: str, replaces: bool = False, batch: bool = False, share: Share | None = None) -> None:
+        places = batch and route.places_postponed(handle)
         self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces
-        self._assigner: Assigner = CountedBuckets(handle=handle, count=self._bucket_count) if places else route.assigner(handle, overwrite=replaces)
+        self._assigner: Assigner = (
+            CountedBuckets(handle=handle, count=self._bucket_count) if places else route.assigner(handle, overwrite=replaces, share=share)
+        )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
@@ -264,13 +269,6 @@ class Writers:
             each(lambda writer: writer.drop(), writers)
         finally:
             self._spill.close()
-
-
-def _places_postponed(handle: Handle) -> bool:
-    """Whether a batch does not postpone its rows. The engines' own default is true; their core, whose writers are asked for nothing, postpones, as here."""
-    options = handle.options
-    said = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
-    return said and options.bucket == POSTPONE_BUCKET and handle.kind == "key"
 
 
 def _witness(message: CommitMessage) -> str | None:

@@ -1,0 +1,184 @@
+"""What a task of a write does, in its own process: it takes Arrow batches, writes them with `lakekit.write`, and answers messages for one commit.
+
+    rows of the task  ->  conform  ->  Writers  ->  one row for each commit message: (message, null)
+                                                    or one row where a value does not fit: (null, what is wrong as JSON)
+
+A bad value is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the attempt wrote is deleted
+before; names of files are drawn anew by every attempt, so that none can meet another's.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from lakekit import errors
+from lakekit.codec import hashing
+from lakekit.commit import abandoned
+from lakekit.errors import LakekitError, SchemaMismatch, ValueOutOfRange
+from lakekit.model.commit_message import CommitMessage
+from lakekit.write import conform
+from lakekit.write.shares import Cut, Share, Tasks
+from lakekit.write.writers import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import polars as pl
+
+    from lakekit.meta.handle import Handle
+
+TASK = "_lakekit_task"
+"""The column that says which task a row belongs to."""
+ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
+_ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number."""
+
+    handle: Handle
+    commit_user: str
+    replaces: bool
+    batch: bool
+    row_kind: str | None
+    cut: Cut | None
+    signs: tuple[int, ...] | None = None
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """Tells rows their task. Only of a write that is cut."""
+        assert self.cut is not None
+        return Tasks.of(self.handle, self.cut, replaces=self.replaces, batch=self.batch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
+
+
+def signs(count: int) -> tuple[int, ...]:
+    """Numbers that Spark's `repartition(count, column)` sends to the partitions 0, 1, 2, … It goes by the Murmur hash of the number, which Paimon's is too."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < count:
+        found.setdefault(hashing.hash_bytes(number.to_bytes(4, "little")) % count, number)
+        number += 1
+    return tuple(found[at] for at in range(count))
+
+
+# ---- which task -----------------------------------------------------------------------------------------------------------------------------
+
+
+def number(job: Job, batch: pa.RecordBatch) -> pa.Array:
+    """The task of each row, told by some of its columns: its number, or its sign.
+
+    A row whose values do not fit may go anywhere: the task that meets it says what is wrong with it.
+    """
+    handle = job.handle
+    try:
+        frames = [conform.some(frame, handle, job.tasks.names) for frame in conform.opened(lifted(batch, handle), handle).pieces(handle)]
+        numbers = [job.tasks.place(frame) for frame in frames]
+    except (ValueOutOfRange, SchemaMismatch):
+        return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
+    found = pa.concat_arrays([pa.array(part, pa.int32()) for part in numbers])
+    return found if job.signs is None else pa.array(job.signs, pa.int32()).take(found)
+
+
+def numbered(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches with the column that says which task their rows belong to."""
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([*batch.columns, number(job, batch)], [*batch.schema.names, TASK])
+
+
+def lifted(batch: pa.RecordBatch, handle: Handle) -> pa.RecordBatch:
+    """Columns as Spark has them as the table has them: a TIME is a number of milliseconds there."""
+    for at, field in enumerate(batch.schema):
+        if pa.types.is_int32(field.type) and handle.schema.has(field.name) and handle.schema.field(field.name).type.root == "TIME":
+            batch = batch.set_column(at, field.name, batch.column(at).cast(pa.time32("ms")))
+    return batch
+
+
+# ---- its rows -------------------------------------------------------------------------------------------------------------------------------
+
+
+def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Writes the rows of a task, and answers as the module says. Raises what writing raises; then no file of this attempt is left."""
+    waiting = (batch for batch in batches if batch.num_rows)
+    first = next(waiting, None)
+    if first is None:
+        return
+    writers = Writers(job.handle, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
+    try:
+        for frame in _frames(job, chain([first], waiting)):
+            writers.write(frame)
+        messages = writers.prepare()
+    except (ValueOutOfRange, SchemaMismatch) as wrong:
+        answer = [_answer(wrong=wrong)]
+    else:
+        answer = [_answer(message) for message in messages]
+    finally:
+        writers.drop()
+    yield from given(job.handle, answer)
+
+
+def given(handle: Handle, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives answers away. Where they are not taken, the files of their messages are deleted: nobody will know of them."""
+    try:
+        yield from answers
+    except BaseException:
+        with suppress(LakekitError):
+            abandoned.abort(handle, [message for batch in answers for message in _messages(batch)])
+        raise
+
+
+def _share(job: Job, first: pa.RecordBatch) -> Share | None:
+    if job.cut is None:
+        return None
+    sign = first.column(TASK)[0].as_py()  # scalar: one a task
+    return Share(cut=job.cut, task=sign if job.signs is None else job.signs.index(sign))
+
+
+def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    rows = (lifted(batch if job.cut is None else batch.drop_columns([TASK]), job.handle) for batch in batches)
+    return conform.batches(rows, job.handle, row_kind=job.row_kind)
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
+    data = None if message is None else message.to_bytes()
+    return pa.record_batch([pa.array([data], pa.binary()), pa.array([None if wrong is None else _told(wrong)], pa.string())], schema=_ANSWER)
+
+
+def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
+    """Messages as answers of a task."""
+    return [_answer(message) for message in messages]
+
+
+def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
+    return [CommitMessage.from_bytes(data) for data in batch.column("message").to_pylist() if data is not None]  # scalar: one a bucket
+
+
+def _told(wrong: LakekitError) -> str:
+    return json.dumps({"error": type(wrong).__name__, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
+
+
+def understood(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:
+    """The messages of all tasks, and what was wrong with a value in one of them, if anything was."""
+    messages: list[CommitMessage] = []
+    wrong: LakekitError | None = None
+    for row in rows:  # scalar: one a bucket
+        if row["message"] is not None:
+            messages.append(CommitMessage.from_bytes(bytes(row["message"])))
+        else:
+            told = json.loads(row["wrong"])
+            wrong = wrong or getattr(errors, told["error"])(told["message"], **told["fields"])
+    return messages, wrong

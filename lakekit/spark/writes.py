@@ -1,0 +1,205 @@
+"""A DataFrame of Spark into a table: tasks write, the driver commits once.
+
+    ls.write(df, table)                                   append, or upsert in a key table
+    ls.write(df, table, mode="overwrite")                 whole, or by partition, as `t.overwrite`
+
+    driver    columns and types are looked at; a commit that is there already is answered; the `Cut` of the write
+    tasks     rows find their task by their key columns, in Python, and are shuffled by it: every bucket is met by exactly one task
+    tasks     `spark.write_task`: `write.writers` on the rows of a task, messages back; append tables without buckets, and postponed ones, need no shuffle
+    driver    `commit.publish`, once
+
+What an attempt of a task writes that fails it deletes itself; what a duplicate writes whose answer nobody wants, or one whose process dies, is an orphan for
+`t.remove_orphans`. Rows come into one bucket from many tasks, in no order that anybody gave them: which of two rows of a key in one frame is the newer one only
+a sequence field says.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions, types as spark_types
+
+from lakekit.care import maintain
+from lakekit.commit import abandoned, publish as publishing
+from lakekit.errors import InvalidOption, LakekitError
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.spark import session, types, write_task
+from lakekit.spark.write_task import TASK, Job
+from lakekit.table.opening import open as open_table
+from lakekit.table.table import Table
+from lakekit.table.writer import replaced
+from lakekit.write import conform
+from lakekit.write.shares import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.commit.outcome import Commit
+    from lakekit.commit.overwrite import Overwrite
+    from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
+
+MODES = ("append", "upsert", "overwrite")
+
+
+def write(
+    df: DataFrame,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    mode: str = "append",
+    row_kind: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+    commit_user: str | None = None,
+    identifier: int | None = None,
+) -> Commit:
+    """Writes the rows of a Spark DataFrame in Spark tasks, and commits them once, in this process.
+
+    `mode`: "append" adds rows, which a key table merges; "upsert" the same of key tables alone; "overwrite" replaces what `t.overwrite` replaces,
+    `partition={"dt": "2024-03-31"}` that partition. `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Columns
+    match by name, values are cast only where none changes, as `t.append` has it; a TIME may be a number of milliseconds, as `ls.read` gives it.
+
+    `commit_user` and `identifier`: exactly once for each pair. A pair that was committed before answers that commit, and nothing is read or written. Of rows of
+    one key in one frame, which is the newer one says a sequence field, or nobody. Keys that may move between partitions are written by one task.
+
+    Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption`, `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call
+    again finds out), and what Spark raises where a task failed too often. After an error nothing was committed (but see `CommitStateUnknown`).
+    """
+    spark = df.sparkSession
+    session.check(spark)
+    handle = (table_or_path if isinstance(table_or_path, Table) else open_table(table_or_path)).handle()
+    overwrite = _check(handle, mode, partition, row_kind, commit_user=commit_user, identifier=identifier)
+    publishing.refuse(handle)
+    _check_columns(df, handle, row_kind)
+    number = BATCH_IDENTIFIER if identifier is None else identifier
+    if commit_user is not None:
+        done = publishing.known(handle, commit_user=commit_user, identifier=number)
+        if done is not None:
+            return done
+    is_batch = identifier is None
+    job = Job(
+        handle=handle,
+        commit_user=commit_user or handle.new_commit_user(),
+        replaces=overwrite is not None,
+        batch=is_batch,
+        row_kind=row_kind,
+        cut=Cut.of(handle, parallelism=_parallelism(spark), most=_shuffle_partitions(spark), batch=is_batch),
+    )
+    messages = collected(handle, _spread(df, job))
+    return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+
+
+def collected(handle: Handle, answers: DataFrame) -> list[CommitMessage]:
+    """The messages of a job's tasks. Raises what a task said of a value; then the files of all others are deleted."""
+    messages, wrong = write_task.understood(answers.collect())
+    if wrong is not None:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            abandoned.abort(handle, messages)
+        raise wrong
+    return messages
+
+
+def committed(
+    handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
+) -> Commit:
+    """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
+    try:
+        done = publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    except BaseException:
+        with suppress(LakekitError):
+            abandoned.abort(handle, messages)
+        raise
+    return maintain.after(handle, done, messages)
+
+
+# ---- before any task ------------------------------------------------------------------------------------------------------------------------
+
+
+def _check(
+    handle: Handle,
+    mode: str,
+    partition: Mapping[str, Any] | None,
+    row_kind: str | None,
+    *,
+    commit_user: str | None,
+    identifier: int | None,
+) -> Overwrite | None:
+    """What the write replaces, of a call that makes sense."""
+    if mode not in MODES:
+        raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
+    if partition is not None and mode != "overwrite":
+        raise InvalidOption(f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition")
+    if mode == "upsert" and handle.kind == "append":
+        raise InvalidOption(f"{handle.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
+    if row_kind is not None and handle.kind == "append":
+        raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
+    if identifier is not None and commit_user is None:
+        raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
+    return replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
+
+
+def _check_columns(df: DataFrame, handle: Handle, row_kind: str | None) -> None:
+    """Raises what `t.append` raises for columns and types that do not fit."""
+    arrow = [
+        pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
+        for field in df.schema
+    ]
+    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
+    for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind):
+        pass  # no row, only checks
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """About how many tasks keep all cores busy."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return max(1, int(context.defaultParallelism))
+    found = spark.range(0, _MOST_SEEN).select(functions.spark_partition_id().alias("at")).agg(functions.max("at")).first()  # how Connect cuts a range tells
+    return 1 + int(found[0] or 0) if found else 1
+
+
+_MOST_SEEN = 100_000
+
+
+def _shuffle_partitions(spark: SparkSession) -> int:
+    return max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+# ---- rows to their tasks --------------------------------------------------------------------------------------------------------------------
+
+
+def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFrame:
+    """The answers of the tasks of a write: rows of one bucket in one task. `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on."""
+    cut = job.cut
+    if cut is None:
+        sent = df
+    elif cut.tasks == 1:
+        sent = df.repartition(1).withColumn(TASK, functions.lit(0))
+    elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
+        sent = _numbered(df, job).repartitionById(cut.tasks, TASK)
+    else:
+        job = replace(job, signs=write_task.signs(cut.tasks))
+        sent = _numbered(df, job).repartition(cut.tasks, TASK)
+    return sent.mapInArrow(partial(write_task.written, job), write_task.ANSWER)
+
+
+def _numbered(df: DataFrame, job: Job) -> DataFrame:
+    """The rows with the column of their task. Only the columns that decide go to Python, where Spark can do that, as from 4.1 on."""
+    names = [name for name in df.columns if name in job.tasks.names]
+    if names and hasattr(functions, "arrow_udf"):
+        return df.withColumn(TASK, functions.arrow_udf(_numbering(job), spark_types.IntegerType())(functions.struct(*names)))
+    schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])
+    return df.mapInArrow(partial(write_task.numbered, job), schema)
+
+
+def _numbering(job: Job) -> Callable[[pa.Array], pa.Array]:
+    def numbers(rows: pa.Array) -> pa.Array:
+        return write_task.number(job, pa.RecordBatch.from_struct_array(rows))
+
+    return numbers

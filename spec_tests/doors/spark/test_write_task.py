@@ -1,0 +1,150 @@
+"""Attempts of a task, without Spark: what one leaves that fails, that is not listened to, that runs twice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed, Unsupported, ValueOutOfRange
+from lakekit.model.commit_message import CommitMessage
+from lakekit.write.shares import Cut, Share, Tasks
+from lakekit.write.writers import Writers
+
+pytest.importorskip("lakekit.spark", exc_type=Unsupported)
+pytestmark = pytest.mark.spark
+
+
+OPTIONS = {"bucket": "2", "write-buffer-size": "64 kb", "write-buffer-spillable": "false"}
+
+
+@pytest.fixture
+def job(tmp_path):
+    from lakekit.spark.write_task import Job
+
+    t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
+    return Job(handle=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=Cut(tasks=2, assigners=2))
+
+
+def batches(job, rows: int = 2_000):
+    """All rows of task 0."""
+    from lakekit.spark.write_task import TASK, numbered
+
+    frame = pl.select(k=pl.int_range(rows)).with_columns(v=pl.format("v{}", "k"))
+    for batch in numbered(job, frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=40_000)):
+        yield batch.filter(pl.Series(batch.column(TASK)).eq(0).to_arrow())
+
+
+def files(job) -> set[str]:
+    return {path.name for path in Path(job.handle.root).rglob("*") if path.is_file() and "bucket-" in path.parent.name}
+
+
+def messages(answers) -> list[CommitMessage]:
+    return [CommitMessage.from_bytes(data) for batch in answers for data in batch.column("message").to_pylist()]
+
+
+def test_rows_that_stop_coming(job):
+    from lakekit.spark.write_task import written
+
+    seen = set()
+
+    def broken():
+        yield from batches(job, 300_000)
+        seen.update(files(job))
+        msg = "lost"
+        raise StorageFailed(msg)
+
+    with pytest.raises(StorageFailed, match="lost"):
+        list(written(job, broken()))
+    assert seen, "rows were in files already"
+    assert files(job) == set()
+
+
+def test_answers_that_nobody_takes(job):
+    from lakekit.spark.write_task import written
+
+    answers = written(job, batches(job))
+    assert messages([next(answers)])[0].new_files
+    assert files(job)
+    answers.close()
+    assert files(job) == set()
+
+
+def test_two_attempts_and_one_answer(job):
+    from lakekit.spark.write_task import written
+
+    first, second = list(written(job, batches(job))), list(written(job, batches(job)))
+    t = lk.open(job.handle.root)
+    done = t.commit(messages(second), commit_user="job")
+    assert t.scan().collect().height == done.row_count
+    assert t.check(deep=True).ok
+    lost = {file.name for message in messages(first) for file in message.new_files}
+    assert files(job) - set(t.files()["file_name"]) == lost
+    for path in Path(job.handle.root).rglob("*"):
+        os.utime(path, (1e9, 1e9))  # long ago
+    assert {Path(path).name for path in t.remove_orphans()["path"]} == lost
+
+
+def test_a_value_that_does_not_fit_is_answered(job):
+    from lakekit.spark.write_task import understood, written
+
+    bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], "_lakekit_task": [0, 0]}, schema_overrides={"_lakekit_task": pl.Int32})
+    answers = list(written(job, bad.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()))
+    found, wrong = understood(row for batch in answers for row in batch.to_pylist())
+    assert found == []
+    assert isinstance(wrong, ValueOutOfRange)
+    assert wrong.column == "k"
+    assert str(wrong).startswith("row 1: column k of t is NOT NULL")
+    assert files(job) == set()
+
+
+@pytest.mark.parametrize("wrong", [Conflict("no"), CommitStateUnknown("perhaps")])
+def test_a_commit_that_fails(job, monkeypatch, wrong):
+    """Its files go where nothing can have them, and stay where a commit may."""
+    from lakekit.commit import abandoned
+    from lakekit.spark import writes
+    from lakekit.spark.write_task import written
+
+    found = messages(written(job, batches(job)))
+
+    def refused(handle, given, **_):
+        if isinstance(wrong, CommitStateUnknown):
+            abandoned.doubt(given)
+        raise wrong
+
+    monkeypatch.setattr(writes.publishing, "publish", refused)
+    with pytest.raises(type(wrong)):
+        writes.committed(job.handle, found, "job", identifier=1, is_new_user=False)
+    assert bool(files(job)) == isinstance(wrong, CommitStateUnknown)
+
+
+def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
+    """Tasks that choose buckets for themselves, with the index of one snapshot: no two choose the same bucket, and old keys are found by all."""
+    t = lk.create(
+        tmp_path / "t",
+        {"k": "BIGINT NOT NULL", "p": "INT NOT NULL"},
+        primary_keys=["k", "p"],
+        partition_keys=["p"],
+        options={"dynamic-bucket.target-row-num": "7"},
+    )
+    for count, assigners, last in ((1, 1, 90), (5, 2, 200), (4, 3, 250)):
+        handle = t.handle()
+        newest = t.snapshots()["snapshot_id"].max()
+        cut = Cut(tasks=count, assigners=assigners, snapshot_id=newest)
+        frame = pl.select(k=pl.int_range(last), p=(pl.int_range(last) % 3).cast(pl.Int32), _VALUE_KIND=pl.lit(0, pl.Int8).repeat_by(last).explode())
+        tasks = Tasks.of(handle, cut, replaces=False, batch=True).place(frame)
+        found = []
+        for number in range(count):
+            writers = Writers(handle, commit_user="job", batch=True, share=Share(cut=cut, task=number))
+            writers.write(frame.filter(pl.Series(tasks == number)))
+            found += writers.prepare()
+            writers.drop()
+        places = [(message.partition, message.bucket) for message in found]
+        assert len(places) == len(set(places))
+        t.commit(found, commit_user=f"job-{last}")
+        raw = t.scan(raw=True).collect().join(t.files().select("bucket", _file="file_name"), on="_file")
+        assert raw.select("k", "bucket").unique().height == last
+        assert t.check(deep=True).ok
