@@ -178,20 +178,26 @@ def in_pool() -> bool:
     return getattr(_INSIDE, "busy", False)
 
 
-def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
+def each(
+    function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False, joining: bool = False
+) -> list[B]:
     """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
 
     After a failure nothing is under way any more: whoever takes back what was made finds all of it. A call from inside the pool runs in line, so that
     nested use cannot wait for itself. Context variables reach the threads. `after` is called in this thread with each input in turn, when its result is
-    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores.
+    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores. `joining`: this thread takes the first
+    input itself, which saves a turn of threads where what is done is short.
     """
     items = list(inputs)
     if len(items) < 2 or in_pool():
         return one_by_one(function, items, after=after)
     pool = (_waiting_pool if waiting else _pool)(os.getpid())
-    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
+    mine = items[:1] if joining else []
+    others = items[len(mine) :]
+    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in others]
     try:
-        return [_then(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
+        own = [_then(after, item, _busy(function, item)) for item in mine]
+        return own + [_then(after, item, future.result()) for item, future in zip(others, begun, strict=True)]
     finally:
         for future in [future for future in begun if not future.cancel()]:
             future.exception()

@@ -14,20 +14,21 @@ import time
 import uuid
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage.protocol import FileMissing, Stat
 from lakekit.world import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+F = TypeVar("F", bound=io.FileIO)
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
 _CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
@@ -113,12 +114,12 @@ class LocalStorage:
 
     def put(self, path: str, data: bytes) -> None:
         with self._temporary(path, data, sync=False) as temporary:
-            os.replace(temporary, path)  # noqa: PTH105
+            temporary.take()
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self._temporary(path, data, sync=True) as temporary:
             try:
-                os.link(temporary, path)  # no other call is atomic and refuses to overwrite
+                os.link(temporary.name, path)  # no other call is atomic and refuses to overwrite
             except OSError as wrong:
                 if not self._settle(path, data, wrong):
                     return False
@@ -145,8 +146,7 @@ class LocalStorage:
     def open_write(self, path: str) -> Iterator[BinaryIO]:
         temporary, number, is_done = _temporary_name(path), -1, False
         try:
-            _make_directory(path)
-            with io.BufferedWriter(_Early(temporary, "xb")) as file:
+            with io.BufferedWriter(_new(path, lambda: _Early(temporary, "xb"))) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -160,24 +160,22 @@ class LocalStorage:
             with suppress(OSError, ValueError):
                 if not is_done and number >= 0 and os.stat(path).st_ino == number:  # noqa: PTH116 - it stands there, and is not safe
                     os.unlink(path)  # noqa: PTH108
-            with suppress(OSError, ValueError):
-                os.unlink(temporary)  # noqa: PTH108
+            if not is_done:
+                with suppress(OSError, ValueError):
+                    os.unlink(temporary)  # noqa: PTH108
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Several whole files, all synced before the first gets its name: see `lakekit.storage.together`."""
         with ExitStack() as stack:
-            written = []
-            for path, data in files:
-                temporary = stack.enter_context(self._temporary(path, data, sync=False))
-                written.append((path, temporary, stack.enter_context(io.FileIO(temporary, "r+"))))
+            written = [stack.enter_context(self._temporary(path, data, sync=False, stays_open=True)) for path, data in files]
             try:
-                each(lambda one: os.fsync(one[2].fileno()), written)  # one wait for the disk, not one a file
-                for path, temporary, _ in written:
-                    os.replace(temporary, path)  # noqa: PTH105
-                for path in {path.rpartition("/")[0]: path for path, _, _ in written}.values():
+                each(_Temporary.sync, written, joining=True)  # one wait for the disk, not one a file
+                for temporary in written:
+                    temporary.take()
+                for path in {path.rpartition("/")[0]: path for path, _ in files}.values():
                     _sync_directory(path)
             except OSError as wrong:
-                raise _failed(written[0][0], wrong) from wrong
+                raise _failed(files[0][0], wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -234,22 +232,46 @@ class LocalStorage:
         return False
 
     @contextmanager
-    def _temporary(self, path: str, data: bytes, *, sync: bool) -> Iterator[str]:
-        """A file beside `path` with that content, gone when the block ends."""
-        temporary = _temporary_name(path)
+    def _temporary(self, path: str, data: bytes, *, sync: bool, stays_open: bool = False) -> Iterator[_Temporary]:
+        """A file beside `path` with that content; if nobody takes it, it is gone when the block ends."""
+        name, made = _temporary_name(path), None
         try:
-            _make_directory(path)
-            with open(temporary, "xb") as file:  # noqa: PTH123
-                file.write(data)
-                file.flush()
+            with _new(path, lambda: open(name, "xb", 0)) as file:  # noqa: PTH123
+                made = _Temporary(name, path, file)
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
                 if sync:
-                    os.fsync(file.fileno())
-            yield temporary
+                    made.sync()
+                if stays_open:
+                    yield made
+            if not stays_open:
+                yield made
         except (OSError, ValueError) as wrong:
             raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
         finally:
-            with suppress(OSError, ValueError):
-                os.unlink(temporary)  # noqa: PTH108
+            if made is None or not made.is_taken:
+                with suppress(OSError, ValueError):
+                    os.unlink(name)  # noqa: PTH108
+
+
+@dataclass(slots=True, eq=False)
+class _Temporary:
+    """A whole file that has not got its name yet."""
+
+    name: str
+    path: str
+    file: io.FileIO
+    is_taken: bool = False
+
+    def sync(self) -> None:
+        """Waits until its bytes are safe from power loss."""
+        os.fsync(self.file.fileno())
+
+    def take(self) -> None:
+        """Gives it its name."""
+        os.replace(self.name, self.path)  # noqa: PTH105
+        self.is_taken = True
 
 
 class _Early(io.FileIO):
@@ -310,6 +332,15 @@ def _make_directory(path: str) -> None:
         with suppress(FileExistsError):
             os.mkdir(directory)  # noqa: PTH102
         _sync_directory(directory)
+
+
+def _new(path: str, opened: Callable[[], F]) -> F:
+    """What opens a file beside `path`; its directory is made where it is missing, which is found out by trying."""
+    try:
+        return opened()
+    except FileNotFoundError:
+        _make_directory(path)
+        return opened()
 
 
 def _turn(directory: str, deadline: float) -> int | None:
