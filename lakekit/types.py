@@ -91,11 +91,11 @@ class DataType:
 
     def not_null(self) -> DataType:
         """The same type without nulls."""
-        return replace(self, nullable=False)
+        return replace(self, nullable=False) if self.nullable else self
 
     def as_nullable(self) -> DataType:
         """The same type with nulls."""
-        return replace(self, nullable=True)
+        return self if self.nullable else replace(self, nullable=True)
 
 
 class Root(NamedTuple):

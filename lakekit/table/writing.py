@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
 
 
@@ -38,7 +39,7 @@ class Writing(Opened):
         `Conflict`, `RetriesExhausted`, `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and the
         files written on the way are gone.
         """
-        return self._write(frame, row_kind=None, cast=cast, merge_schema=merge_schema)
+        return self._write(frame, self.handle(), row_kind=None, cast=cast, merge_schema=merge_schema)
 
     def upsert(self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Writes rows by key: each is inserted, or merged with what its key holds, as the table's merge engine says.
@@ -49,7 +50,7 @@ class Writing(Opened):
         if handle.kind == "append":
             msg = f"{handle.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
             raise InvalidOption(msg, key="primary-key")
-        return self._write(frame, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
+        return self._write(frame, handle, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
         """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
@@ -119,13 +120,14 @@ class Writing(Opened):
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
         abandoned.abort(self.handle(), messages)
 
-    def _write(self, frame: object, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+    def _write(self, frame: object, handle: Handle, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
         found: object = frame
         if merge_schema:
-            found = taken = incoming.opened(frame, self.handle())
+            found = taken = incoming.opened(frame, handle)
             if taken.schema is not None:
                 _grow(self, taken.schema, row_kind)
-        with self.writer() as writer:
+            handle = self.handle()
+        with Writer.of(handle, commit_user=None, overwrite=None, compact=None, state=None) as writer:
             writer.write(found, row_kind=row_kind, cast=cast)
             return writer.commit()
 

@@ -53,8 +53,10 @@ class FixedBuckets:
 
     def place(self, frame: pl.DataFrame) -> Placed:
         """Every row in the bucket of its bucket key."""
-        options = self.handle.options
-        columns, types = key_columns(frame, bucket_fields(self.handle))
+        options, fields = self.handle.options, bucket_fields(self.handle)
+        if options.bucket == 1 and options.bucket_function_type == "default":  # which leaves nothing to hash for; the others look at types too
+            return Placed(frame, partitions.of(frame, self.handle), np.zeros(frame.height, np.int32))
+        columns, types = key_columns(frame, fields)
         found = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
         return Placed(frame, partitions.of(frame, self.handle), found)
 
