@@ -27,24 +27,34 @@ BUCKET = 0
 """Where files without a bucket lie."""
 
 
-def pack(handle: Handle, standing: Standing, partitions: Iterable[bytes], *, full: bool) -> list[CommitMessage]:
+def pack(handle: Handle, standing: Standing, partitions: Iterable[bytes], *, full: bool, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
     """Messages of what was rewritten: groups of small files as `append_compact.pack` makes them; `full`: any two small files of a partition are enough.
 
-    Raises what reading and writing raise; then no new file is left.
+    `share`: the i-th of n parts of each partition's groups. Raises what reading and writing raise; then no new file is left.
     """
-    options = handle.with_options({"compaction.min.file-num": "2"}).options if full else handle.options
+    number, count = share
     found: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            restored = standing.bucket(partition, BUCKET)
-            held = {part.file_name: Vector(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
-            worth = [file for file in restored.files if append_compact.is_worth(file, options, held.get(file.name))]
-            groups = append_compact.pack(worth, options, held if handle.options.deletion_vectors_enabled else None)
-            found += _rewritten(handle, standing, partition, groups)
+            found += _rewritten(handle, standing, partition, groups(handle, standing.bucket(partition, BUCKET), full=full)[number::count])
     except BaseException:
         abandoned.abort(handle, found)
         raise
     return found
+
+
+def groups(handle: Handle, restored: Restored, *, full: bool) -> list[tuple[DataFile, ...]]:
+    """The files of a partition that are rewritten, those together that become one."""
+    options = handle.with_options({"compaction.min.file-num": "2"}).options if full else handle.options
+    held = {part.file_name: Vector(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
+    worth = [file for file in restored.files if append_compact.is_worth(file, options, held.get(file.name))]
+    return list(append_compact.pack(worth, options, held if handle.options.deletion_vectors_enabled else None))
+
+
+def part_count(handle: Handle, restored: Restored, *, full: bool) -> int:
+    """Into how many parts the groups of a partition may be shared: index files of deletion vectors hold those of many files, and are written anew by one."""
+    count = len(groups(handle, restored, full=full))
+    return min(count, 1) if restored.vectors else count
 
 
 def _rewritten(handle: Handle, standing: Standing, partition: bytes, groups: Sequence[Sequence[DataFile]]) -> Iterator[CommitMessage]:

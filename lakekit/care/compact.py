@@ -1,5 +1,7 @@
 """Dedicated compaction: every bucket of a table, or of some partitions, in one commit.
 
+    asked for   ->   places of one snapshot: (partition, bucket)   ->   messages of some of them, here or in other processes   ->   one commit
+
 Writers that are told `write-only` leave their files to this; it may run beside them, since it only replaces files that are there, and a writer that only adds
 files conflicts with nothing (ENGINE 2.11, 5.5). Two compactions of one bucket at a time conflict: the second raises `Conflict` and changes nothing.
 
@@ -8,6 +10,7 @@ Source: ENGINE.md 2.4, 2.11, 8.2 and 8.6; `CompactProcedure`, `CompactAction`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import clustered
@@ -25,9 +28,27 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.bucket.ordered import Strategy
+    from lakekit.bucket.ordered import Ordering, Strategy
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
+    from lakekit.model.commit_message import CommitMessage
+    from lakekit.write.writers import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A compaction as it was asked for. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
+
+    handle: Handle
+    commit_user: str
+    full: bool
+    order: Ordering | None
+    is_chosen: bool
+
+    @property
+    def goes_by_partition(self) -> bool:
+        """Whether what is done to a partition is done to all of it at once, and not bucket by bucket."""
+        return self.order is not None or not self.handle.has_buckets or self.handle.options.bucket == POSTPONE_BUCKET
 
 
 def compact(
@@ -48,38 +69,57 @@ def compact(
     Raises `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` where another compaction was faster, and what compacting raises; then nothing
     changed.
     """
-    if order_by is None and strategy != "order":
-        raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     if order_by is not None and idle_ms is not None:
         raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
+    job = asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and handle.kind == "key":
+        if rescale.waits_for_compaction(job.handle):
+            compact(handle, full=True, where=where)
+        return sort_compact.sort_keys(job.handle, job.order, where)
+    standing = Standing.of(job.handle, snapshots.latest(job.handle))
+    return publish_once(job.handle, messages(job, standing, places(job, standing, where, idle_ms=idle_ms)), commit_user=job.commit_user)
+
+
+def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> Asked:
+    """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
+    if order_by is None and strategy != "order":
+        raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     handle = handle.with_options({"write-only": "false"})
     if handle.has_buckets:
         clustered.clusters_buckets(handle)
-    user = handle.new_commit_user()
     order = None if order_by is None else sort_compact.ordering(handle, order_by, strategy)
-    if order is not None and handle.kind == "key":
-        if rescale.waits_for_compaction(handle):
-            compact(handle, full=True, where=where)
-        return sort_compact.sort_keys(handle, order, where)
-    standing = Standing.of(handle, snapshots.latest(handle))
-    if order is not None:
-        return publish_once(handle, sort_compact.sort(handle, standing, order, where), commit_user=user)
-    places = standing.places()
-    wanted = chosen.partitions(handle, (partition for partition, _ in places), where)
+    return Asked(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
+
+
+def places(job: Asked, standing: Standing, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[Place]:
+    """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
+    handle, there = job.handle, standing.places()
+    wanted = chosen.partitions(handle, (partition for partition, _ in there), where)
     if idle_ms is not None:
         wanted = chosen.rested(handle, standing.snapshot, wanted, idle_ms)
-    if handle.options.compaction_skip_expired_partitions:
+    if job.order is None and handle.options.compaction_skip_expired_partitions:
         wanted = {partition for partition in wanted if not expired.is_expired(handle, partition)}
+    return [place for place in there if place[0] in wanted]
+
+
+def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+    """Compacts some places: all of a partition's where it goes by partition.
+
+    `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
+    these places is left.
+    """
+    handle, partitions = job.handle, sorted({partition for partition, _ in some})
+    if job.order is not None:
+        return sort_compact.sort(handle, standing, job.order, partitions)
     if handle.options.bucket == POSTPONE_BUCKET:
-        return publish_once(handle, postpone.place(handle, standing, wanted, user, full=full), commit_user=user)
+        return postpone.place(handle, standing, partitions, job.commit_user, full=job.full)
     if not handle.has_buckets and handle.options.clustering_incremental:
-        done = cluster.cluster(handle, standing, wanted, full=full, is_chosen=where is not None)
-        return publish_once(handle, done, commit_user=user)
+        return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
     if not handle.has_buckets:
-        return publish_once(handle, append_files.pack(handle, standing, wanted, full=full), commit_user=user)
-    writers = Writers(handle, commit_user=user)
+        return append_files.pack(handle, standing, partitions, full=job.full, share=share)
+    writers = Writers(handle, commit_user=job.commit_user)
     try:
-        writers.compact_places([place for place in places if place[0] in wanted], full=full)
-        return publish_once(handle, writers.prepare(), commit_user=user)
+        writers.compact_places(list(some), full=job.full)
+        return writers.prepare()
     finally:
         writers.drop()

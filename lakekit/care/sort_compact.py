@@ -42,7 +42,7 @@ from lakekit.read.plan import partition_frame
 from lakekit.write.writers import Writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lakekit.bucket.ordered import Strategy
     from lakekit.bucket.restore import Restored
@@ -83,14 +83,10 @@ def ordering(handle: Handle, order_by: str | Sequence[str], strategy: Strategy) 
 # ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def sort(handle: Handle, standing: Standing, order: Ordering, where: pl.Expr | str | None) -> list[CommitMessage]:
-    """Messages of whole partitions written anew in order; `where` chooses them.
-
-    Raises `InvalidOption` for `where`, and what reading and writing raise; then no new file is left.
-    """
+def sort(handle: Handle, standing: Standing, order: Ordering, partitions: Iterable[bytes]) -> list[CommitMessage]:
+    """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
     handle, found = whole(handle), []
-    wanted = sorted(chosen.partitions(handle, (partition for partition, _ in standing.places()), where))
-    buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in wanted]
+    buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
     try:
         with work(handle.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:

@@ -23,6 +23,7 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="spark") from missing
 
 if TYPE_CHECKING:
+    from lakekit.spark.compaction import compact as compact
     from lakekit.spark.session import start as start
     from lakekit.spark.writes import write as write
 
@@ -31,6 +32,7 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
 _HOMES = {
+    "lakekit.spark.compaction": "compact",
     "lakekit.spark.session": "start",
     "lakekit.spark.writes": "write",
 }

@@ -142,7 +142,8 @@ def commit(t: lk.Table, messages: Any) -> lk.Commit:
 
 def sorted_messages(t: lk.Table) -> Any:
     handle = t.handle()
-    return sort_compact.sort(handle, Standing.of(handle, snapshots.latest(handle)), sort_compact.ordering(handle, "a", "order"), None)
+    standing = Standing.of(handle, snapshots.latest(handle))
+    return sort_compact.sort(handle, standing, sort_compact.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
 
 
 def test_rows_appended_meanwhile_stay(tmp_path):

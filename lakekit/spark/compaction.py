@@ -1,0 +1,95 @@
+"""A table compacted by Spark tasks: each takes some buckets, the driver commits once.
+
+ls.compact(spark, table, full=True)
+
+driver    `care.compact` says which places of the newest snapshot are looked at
+tasks     a bucket a task; of tables whose compaction goes by partition a partition; of append tables without buckets the files that become one
+driver    `commit.publish`, once: where another compaction was faster nothing changes, and the new files go
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakekit.bucket.restore import Standing
+from lakekit.care import append_files, compact as caring, maintain
+from lakekit.commit.publish import publish_once
+from lakekit.errors import InvalidOption
+from lakekit.meta import snapshots
+from lakekit.spark import session, write_task
+from lakekit.spark.writes import collected
+from lakekit.table.opening import open as open_table
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakekit.bucket.ordered import Strategy
+    from lakekit.care.compact import Asked
+    from lakekit.commit.outcome import Commit
+    from lakekit.write.writers import Place
+
+
+def compact(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    full: bool = False,
+    where: pl.Expr | str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: Strategy = "order",
+) -> Commit:
+    """`t.compact` by Spark tasks, in one commit: what the levels of each bucket ask for, or, `full`, every bucket to its highest level.
+
+    `where`, `order_by`, `strategy` as `t.compact` has them; of tables that are sorted or clustered a partition is one task. Key tables are sorted by
+    `t.compact` alone. Writers that only add files (`write-only`) may run meanwhile. Raises `InvalidOption`; `Conflict` where another compaction was faster:
+    nothing changed; and what Spark raises where a task failed too often.
+    """
+    session.check(spark)
+    handle = (table_or_path if isinstance(table_or_path, Table) else open_table(table_or_path)).handle()
+    job = caring.asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and handle.kind == "key":
+        raise InvalidOption(f"{handle.name} has a primary key: tasks do not sort such a table, t.compact(order_by=…) does, in one process", key="order_by")
+    newest = snapshots.latest(job.handle)
+    standing = Standing.of(job.handle, newest)
+    tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), newest.id))
+    messages = collected(job.handle, session.run(spark, tasks, partial(_compacted, job), write_task.ANSWER)) if tasks else []
+    return maintain.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
+
+
+def _tasks(job: Asked, standing: Standing, places: Sequence[Place], snapshot_id: int) -> Iterator[bytes]:
+    """What each task is told: places of that snapshot, and of append tables which part of how many."""
+    if not job.goes_by_partition:
+        yield from (_told(snapshot_id, [place]) for place in sorted(places))
+        return
+    if job.order is None and not job.handle.has_buckets:
+        if job.handle.options.clustering_incremental:  # looks at partitions that nobody named, too
+            yield _told(snapshot_id, places)
+            return
+        for place in sorted(places):
+            count = append_files.part_count(job.handle, standing.bucket(*place), full=job.full)
+            yield from (_told(snapshot_id, [place], (number, count)) for number in range(count))
+        return
+    for partition in sorted({partition for partition, _ in places}):
+        yield _told(snapshot_id, [place for place in places if place[0] == partition])
+
+
+def _told(snapshot_id: int, places: Sequence[Place], share: tuple[int, int] = (0, 1)) -> bytes:
+    return json.dumps({"snapshot": snapshot_id, "places": [(partition.hex(), bucket) for partition, bucket in places], "share": share}).encode()
+
+
+def _compacted(job: Asked, task: bytes) -> Iterator[pa.RecordBatch]:
+    """One task. Raises what compacting raises; then no file of it is left."""
+    told = json.loads(task)
+    standing = Standing.of(job.handle, snapshots.read(job.handle, told["snapshot"]))
+    places = [(bytes.fromhex(partition), bucket) for partition, bucket in told["places"]]
+    number, count = told["share"]
+    messages = caring.messages(job, standing, places, share=(number, count))
+    yield from write_task.given(job.handle, write_task.answered(messages))

@@ -1,0 +1,104 @@
+"""A table compacted by Spark tasks is the table compacted here."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.errors import Conflict, InvalidOption, Unsupported
+
+ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "BIGINT"}
+ADDS = {"write-only": "true"}
+KINDS = {
+    "fixed": {"primary_keys": ["k", "p"], "partition_keys": ["p"], "options": {"bucket": "2", **ADDS}},
+    "vectors and changelog": {"primary_keys": ["k"], "options": {"bucket": "2", "deletion-vectors.enabled": "true", "changelog-producer": "lookup", **ADDS}},
+    "dynamic": {"primary_keys": ["k"], "options": {"dynamic-bucket.target-row-num": "30", **ADDS}},
+    "postponed": {"primary_keys": ["k", "p"], "partition_keys": ["p"], "options": {"bucket": "-2"}},
+    "append in buckets": {"options": {"bucket": "2", "bucket-key": "k", **ADDS}},
+    "append": {"partition_keys": ["p"], "options": {"compaction.min.file-num": "2", "target-file-size": "4 kb", **ADDS}},
+    "append with vectors": {"options": {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2", **ADDS}},
+    "clustered": {"options": {"clustering.incremental": "true", "clustering.columns": "v", **ADDS}},
+}
+
+
+def rows(first: int, last: int, v: int = 0) -> pl.DataFrame:
+    k = pl.int_range(first, last)
+    return pl.select(k=k, p=pl.format("p{}", k % 2), v=(k * 7919) % 101 + v)
+
+
+def two_alike(tmp_path, **how):
+    """The same table twice, written to a few times."""
+    t = lk.create(tmp_path / "one" / "t", COLUMNS, **how)
+    for step in range(4):
+        t.append(rows(step * 20, step * 20 + 60, step))
+    if "deletion-vectors.enabled" in t.options and not t.primary_keys:
+        t.delete("k % 10 = 3")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    return t, lk.open(tmp_path / "two" / "t")
+
+
+def shape(t):
+    return t.files().group_by("partition", "bucket", "level").agg(pl.len(), pl.col("row_count").sum(), pl.col("deleted_row_count").sum()).sort(pl.all())
+
+
+def read(t):
+    return t.scan().collect().sort(pl.all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_compacted_by_spark_are_those_compacted_here(spark, tmp_path, kind):
+    mine, theirs = two_alike(tmp_path, **KINDS[kind])
+    done, wanted = ls.compact(spark, mine, full=True), theirs.compact(full=True)
+    assert (done.kinds, done.added_file_count, done.removed_file_count) == (wanted.kinds, wanted.added_file_count, wanted.removed_file_count)
+    assert done.kinds == ("COMPACT",)
+    assert shape(mine).equals(shape(theirs))
+    assert read(mine).equals(read(theirs))
+    assert mine.check(deep=True).ok
+    assert len(mine.snapshots()) == len(theirs.snapshots())
+
+
+def test_some_partitions_and_sorted(spark, tmp_path):
+    mine, theirs = two_alike(tmp_path, partition_keys=["p"], options=ADDS)
+    for one in (ls.compact(spark, mine, where="p = 'p1'", order_by="v"), theirs.compact(where="p = 'p1'", order_by="v")):
+        assert one.removed_file_count == 4
+    assert shape(mine).equals(shape(theirs))
+    assert mine.scan().filter(pl.col("p") == "p1").collect()["v"].is_sorted()
+    assert read(mine).equals(read(theirs))
+
+
+def test_nothing_to_do_and_what_is_refused(spark, tmp_path):
+    t = lk.create(tmp_path / "t", COLUMNS, primary_keys=["k"], options={"bucket": "1"})
+    assert ls.compact(spark, t).snapshot_ids == ()
+    dynamic = lk.create(tmp_path / "d", COLUMNS, primary_keys=["k"])
+    with pytest.raises(InvalidOption, match="in one process"):
+        ls.compact(spark, dynamic, order_by="v")
+    t.append(rows(0, 1))
+    with pytest.raises(InvalidOption, match="no partition column"):
+        ls.compact(spark, t, where="v = 1")
+
+
+def test_another_compaction_was_faster(spark, tmp_path, monkeypatch):
+    from lakekit.spark import compaction
+
+    mine, _ = two_alike(tmp_path, **KINDS["fixed"])
+    collected = compaction.collected
+
+    def slower(handle, answers):
+        found = collected(handle, answers)
+        mine.compact(full=True)
+        return found
+
+    monkeypatch.setattr(compaction, "collected", slower)
+    with pytest.raises(Conflict):
+        ls.compact(spark, mine, full=True)
+    there = {path.name for path in Path(mine.location).rglob("data-*")}
+    assert set(mine.files()["file_name"]) <= there
+    assert mine.check(deep=True).ok
+    assert len(there) == len(set(mine.files()["file_name"])) + 16, "the four files of each bucket that were there, and none of the slower compaction"
