@@ -368,7 +368,7 @@ def _lacking(data: NDArray[np.uint8], listed: _Listed, step: int, t: DataType, k
     wire = int.from_bytes(_stored(key, t).to_bytes(width, "big", signed=True), "little")
     some = np.flatnonzero(found & (listed.counts > 0))
     for at, begin, count in zip(some.tolist(), listed.begins[some].tolist(), listed.counts[some].tolist(), strict=True):  # scalar: one a file
-        found[at] = not (np.ndarray((count,), _AS_STORED[width], data.data, begin, (step,)) == wire).any()
+        found[at] = not np.count_nonzero(np.ndarray((count,), _AS_STORED[width], data.data, begin, (step,)) == wire)
     return found
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
+    Contents = Mapping[str, Mapping[str, Place | None]]
 
 _MOST_HEAD = 1024
 """A longer head is not compared with those of others."""
@@ -53,7 +54,7 @@ def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataTy
     contents = _contents(many)
     for leaf in leaves:
         t = types[leaf.column]
-        for name in sorted({name for found in contents for name in found.get(leaf.column, ())}):
+        for name in sorted({name for _, found in contents for name in found.get(leaf.column, ())}):
             index = part(name)
             if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
                 at, payloads = _payloads(many, contents, leaf.column, name)
@@ -61,20 +62,16 @@ def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataTy
     return dead & (many.row_counts <= MAX_ROWS)
 
 
-def _contents(many: Containers) -> list[Mapping[str, Mapping[str, Place | None]]]:
-    """What is in each container: nothing in a damaged one. Most have the head of the first, byte by byte: it is read once."""
+def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
+    """What is in which containers; damaged ones are left out. Most have the head of the first, byte by byte: it is read once."""
     alike = _alike(many)
+    groups = [np.flatnonzero(alike)] if alike.any() else []
+    groups.extend(np.flatnonzero(~alike)[:, None])
     view = many.data.data
-    found: list[Mapping[str, Mapping[str, Place | None]]] = []
-    first: Mapping[str, Mapping[str, Place | None]] | None = None
-    for begin, end, is_first in zip(many.begins.tolist(), many.ends.tolist(), alike.tolist(), strict=True):  # scalar: one a file
-        known = first if is_first else None
-        if known is None:
-            known = {}
-            with suppress(Corrupt, Unsupported):
-                known = index_container.contents(view[begin:end])
-            first = known if is_first else first
-        found.append(known)
+    found: list[tuple[NDArray[np.int64], Contents]] = []
+    for at in groups:
+        with suppress(Corrupt, Unsupported):
+            found.append((at, index_container.contents(view[many.begins[at[0]] : many.ends[at[0]]])))
     return found
 
 
@@ -91,12 +88,12 @@ def _alike(many: Containers) -> Mask:
     return fits & fits[0] & (heads == heads[0]).all(axis=1)
 
 
-def _payloads(many: Containers, contents: list[Mapping[str, Mapping[str, Place | None]]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
-    """The payloads of one index, and whose they are; those are left out that do not end where their container does, or before."""
-    places = [found.get(column, {}).get(name) for found in contents]
-    at = np.array([number for number, place in enumerate(places) if place is not None], np.int64)
-    spans = np.array([place for place in places if place is not None], np.int64).reshape(-1, 2)
-    begins = many.begins[at] + spans[:, 0]
-    ends = begins + spans[:, 1]
+def _payloads(many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
+    """The payloads of one index, and whose they are; those are left out that end behind their container."""
+    places = [(at, place) for at, found in contents if (place := found.get(column, {}).get(name)) is not None]
+    at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in places)])
+    starts, lengths = np.repeat(np.array([place for _, place in places], np.int64).reshape(-1, 2), [len(at) for at, _ in places], axis=0).T
+    begins = many.begins[at] + starts
+    ends = begins + lengths
     inside = ends <= many.ends[at]
     return at[inside], Payloads(many.data, begins[inside], ends[inside])

@@ -49,8 +49,8 @@ _FACT_BYTES = 800
 """About what one decoded `ManifestFile` or `IndexEntry` takes."""
 _SHARED_BYTES = 8
 """What one takes in every further list that names it."""
-_ASKED, _ASKED_BYTES = "asked", 200
-"""The mark of a manifest of which some partitions were asked for, and about what it takes."""
+_ASKED, _STANDING, _ASKED_BYTES = "asked", "standing", 200
+"""The marks of a manifest of which some partitions were asked for, and of manifests whose live entries are known; and about what one takes."""
 
 
 def no_entries() -> Entries:
@@ -140,7 +140,19 @@ def live(
     found = read_entries(place, files) if keep_partitions is None else _read_where(place, files, keep_partitions)
     if keep_entries is not None:
         found = found.filter(keep_entries(found))
+    if keep_entries is None and keep_partitions is None:
+        return found.filter(_standing(place, files, found))
     return columns_of.fold([found])
+
+
+def _standing(place: Place, files: Sequence[ManifestFile], found: Entries) -> NDArray[np.bool_]:
+    """Which of all entries of those manifests are live; kept, for the same are asked for again by every read of a snapshot."""
+    key = (_STANDING, place.storage, *(place.layout.manifest(file.name) for file in files))
+    kept: NDArray[np.bool_] | None = place.world.decoded.get(key)
+    if kept is None:
+        kept = columns_of.standing(found)
+        place.world.decoded.put({key: kept}, len(kept) + _ASKED_BYTES * len(key))
+    return kept
 
 
 def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterable[str] | None = None) -> Entries:

@@ -89,10 +89,11 @@ class Entries:
         return found
 
     def filter(self, mask: Mask) -> Entries:
-        """The entries where the mask is true."""
-        if mask.all():
-            return self
-        return self.take(np.flatnonzero(mask)) if mask.any() else Entries(self.table.slice(0, 0))
+        """The entries where the mask is true; of neighbours nothing is copied."""
+        places = np.flatnonzero(mask)
+        if not len(places) or places[-1] - places[0] + 1 == len(places):
+            return self.slice(int(places[0]), int(places[-1]) + 1) if len(places) else Entries(self.table.slice(0, 0))
+        return self.take(places)
 
     def take(self, indices: Ints | Sequence[int]) -> Entries:
         """The entries at those places, in that order."""
@@ -254,16 +255,20 @@ def fold(parts: Sequence[Entries]) -> Entries:
     old one and added at the new one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` where a file is added twice.
     """
     entries = concat(parts)
+    return entries.filter(standing(entries))
+
+
+def standing(entries: Entries) -> Mask:
+    """Which entries `fold` keeps. Raises `Corrupt` where a file is added twice."""
     kinds = entries.numbers("kind")
     group = identities(entries)
     size = int(group.max()) + 1 if len(group) else 0
     added = np.bincount(group[kinds == ADD], minlength=size)
     if (added > 1).any():
         raise _twice(entries, group, int(np.flatnonzero(added > 1)[0]))
-    if not kinds.any():
-        return entries
     deleted = np.bincount(group[kinds == DELETE], minlength=size) > 0
-    return entries.filter((kinds == ADD) & ~deleted[group])
+    found: Mask = (kinds == ADD) & ~deleted[group]
+    return found
 
 
 def merge(parts: Sequence[Entries]) -> Entries:

@@ -20,6 +20,7 @@ Source: FORMAT.md 3.1, ENGINE_1.4.2.md B, `Snapshot`, `Changelog`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
@@ -79,7 +80,7 @@ class Snapshot:
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
         """The snapshot a file holds. Raises `Corrupt`, or `Unsupported` for a version or commit kind lakekit does not know."""
-        return from_members(json_facts.loads(data, path), path)
+        return _kept(data, path) if len(data) <= _KEPT_BYTES else _from_json(data, path)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
@@ -93,6 +94,17 @@ class Snapshot:
     def without_extra(self) -> Snapshot:
         """The same snapshot without members that lakekit does not know: what a new file carries."""
         return replace(self, extra=EMPTY, nulls=())
+
+
+_KEPT_BYTES = 8192
+"""Snapshots are mostly smaller, and the newest is read by every question: what such bytes say is kept for a while."""
+
+
+def _from_json(data: bytes, path: str | None) -> Snapshot:
+    return from_members(json_facts.loads(data, path), path)
+
+
+_kept = lru_cache(32)(_from_json)
 
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:

@@ -151,7 +151,7 @@ def _alone(
 def _scan(
     plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None
 ) -> pl.LazyFrame:
-    some = plan.entries.take(rows)
+    some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
     return scan_files(
         plan.handle, some.files(), data_file_paths(plan.handle, some), fields, system=system, deletions=vectors, row_masks=plan.hits, snapshot_id=number
