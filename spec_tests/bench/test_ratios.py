@@ -11,7 +11,7 @@ from spec_tests.bench import lines
 from spec_tests.bench.bench import Bench
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
-ROWS, ROUNDS = 100_000, 5
+ROWS, ROUNDS = 100_000, 2
 ROOM = 4
 """How many times its bound a line may take here."""
 AGAIN = 3

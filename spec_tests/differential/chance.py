@@ -49,7 +49,15 @@ def make(here: Path, *, seed: int, count: int, number: int | None = None) -> Pat
     subprocess.run(["mvn", "-q", "package"], cwd=RECIPE, check=True)
     temporary = here / "temporary"
     temporary.mkdir(parents=True, exist_ok=True)
-    java = ["java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={temporary}", f"-Dexternal={here}/external"]
+    java = [
+        "java",
+        "-Xmx1g",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Duser.timezone=UTC",
+        f"-Djava.io.tmpdir={temporary}",
+        f"-Dexternal={here}/external",
+    ]
     classes = os.pathsep.join((f"{RECIPE}/target/chance.jar", f"{RECIPE}/target/lib/*"))
     asked = [str(here), str(seed), str(count), *([] if number is None else [str(number)])]
     with (here / "told.txt").open("w", encoding="utf-8") as told:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RECIPES = Path(__file__).parent.parent.parent / "fixtures" / "recipes"
 RECIPE = RECIPES / "judge"
 NEEDS = {"java": "openjdk-17-jdk-headless", "mvn": "maven"}
-SOON_READY = ("-Xmx512m", "-XX:TieredStopAtLevel=1")
+SOON_READY = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """What tests tell the JVM: it is to answer soon, not fast in the long run."""
 _FIRST_ID = 1000
 """Nested fields are numbered from here; the engine numbers them anew."""

@@ -24,9 +24,9 @@ from spec_tests.doors.test_levels import in_bucket, message, typed
 from spec_tests.doors.views import planned_names
 
 SEED = int(os.environ.get("LAKEKIT_CHANCE_SEED", "20240601"))
-COUNT = int(os.environ.get("LAKEKIT_CHANCE_COUNT", "40"))
+COUNT = int(os.environ.get("LAKEKIT_CHANCE_COUNT", "24"))
 FOLDER = os.environ.get("LAKEKIT_CHANCE_FOLDER")
-QUERIES = 6
+QUERIES = 4
 """Queries drawn a table, and conditions that `explain` is asked about."""
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600 + 20 * COUNT)]
 FEW = settings(max_examples=QUERIES, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))

@@ -16,7 +16,7 @@ from lakekit.lsm.merge import merge
 from lakekit.testing.strategies import ENGINES, merges, plain
 from lakekit.types import BINARIES, type_to_json
 
-CASES = 300
+CASES = 150
 """Cases drawn an engine; nearby ones resemble each other."""
 pytestmark = pytest.mark.reference
 
@@ -27,7 +27,15 @@ def reference(tmp_path_factory, fixtures_path):
     project = tmp_path_factory.mktemp("reference") / "merge_functions"
     shutil.copytree(fixtures_path / "recipes" / "merge_functions", project, ignore=shutil.ignore_patterns("target"))
     subprocess.run(["mvn", "-q", "package"], cwd=project, check=True)
-    java = ["java", "-Duser.timezone=UTC", "-cp", f"{project}/target/merge-functions.jar:{project}/target/lib/*", "golden.MergeFunctions"]
+    java = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Duser.timezone=UTC",
+        "-cp",
+        f"{project}/target/merge-functions.jar:{project}/target/lib/*",
+        "golden.MergeFunctions",
+    ]
 
     def ask(cases):
         told = subprocess.run(java, input="\n".join(map(json.dumps, cases)), capture_output=True, check=True, text=True, encoding="utf-8")

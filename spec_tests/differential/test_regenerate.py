@@ -16,7 +16,7 @@ from spec_tests.differential.regenerated import meaning, of_format
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(1800)]
 RECIPES = Path(FIXTURES, "recipes")
-JAVA = ("java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+JAVA = ("java", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
 MADE_BY = {(group["path"], group["recipe"]) for group in json.loads(Path(FIXTURES, "MANIFEST.json").read_bytes())}
 FORMATS = sorted({path.rstrip("/") for path, recipe in MADE_BY if recipe == "recipes/formats_by_reference"})
 TABLES = sorted(path.removeprefix("tables/") for path, recipe in MADE_BY if recipe == "recipes/by_reference")
@@ -56,6 +56,7 @@ def old_again(again):
     return again
 
 
+@pytest.mark.deep  # three engines are made for them, and none of those changes any more
 @pytest.mark.parametrize("name", OLD_TABLES)
 def test_a_table_of_an_older_engine_tells_the_same(old_again, name):
     assert meaning(load(name, root=str(old_again))) == meaning(load(name))

@@ -149,7 +149,7 @@ def test_a_place_without_a_table_is_told(server: S3Server) -> None:
             lk.open(server.url(key), storage_options=server.options)
 
 
-@pytest.mark.parametrize("every", some([59, 1], 2))
+@pytest.mark.parametrize("every", [59, pytest.param(3, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.deep)])
 def test_golden_tables_read_as_from_a_folder(every: int, server: S3Server) -> None:
     root = fixtures() / "tables"
     folders = sorted(path.parent.parent for path in root.rglob("schema/schema-0") if "branch-" not in str(path))

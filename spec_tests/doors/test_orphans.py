@@ -204,7 +204,7 @@ def test_empty_directories_go_when_they_are_old(tmp_path):
     assert (tmp_path / "p=1" / "bucket-0").exists()
 
 
-@pytest.mark.parametrize("case", some([(kind, seed) for seed in range(5) for kind in KINDS], 9))
+@pytest.mark.parametrize("case", some([(kind, seed) for seed in range(3) for kind in KINDS], 9))
 def test_of_tables_of_chance_exactly_the_orphans_go(case, tmp_path):
     """Tags, branches, rollbacks, expiry, long-lived changelogs: what any of them needs is there, and read, when all orphans are gone."""
     kind, seed = case

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
     "dynamic": ({"bucket": "-1"}, ["k"], []),
 }
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
-SEEDS = 3
+SEEDS = 2
 
 
 class History:

@@ -89,7 +89,7 @@ def cleaned(meanwhile: Callable[[MemoryStorage], object]) -> None:
     """Orphans are removed, and before each call of that something else happens."""
     probe = FaultyStorage(copy(built()))
     clean(opened(probe))
-    for at in [at for at, (call, _) in enumerate(probe.trace) if DEEP or (call != "read" and at % 2) or at % 19 == 0]:
+    for at in [at for at, (call, _) in enumerate(probe.trace) if DEEP or (call != "read" and at % 4 == 1) or at % 29 == 0]:
         store = copy(built())
         before = set(store.files)
 
