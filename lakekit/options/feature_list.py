@@ -240,6 +240,12 @@ TABLES = (
     catalog.rest | refused | refused | the REST catalog
     """,
     """
+    spark | lakekit.spark | SPARK
+    spark | yes | - | PySpark 4.0 to 4.3 as executors: tasks of it run lakekit
+    spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
+    spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
+    """,
+    """
     system table | ENGINE 10 | READ
     system.snapshots | yes | - | one row a snapshot
     system.schemas | yes | - | one row a schema
@@ -385,7 +391,7 @@ OPTIONS = {
         incremental-between-timestamp incremental-to-auto-tag lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore scan.bucket
         scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files scan.ignore-lost-files scan.mode
         scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp scan.timestamp-millis scan.version scan.watermark
-        table-read.sequence-number.enabled warehouse
+        spark.read.native table-read.sequence-number.enabled warehouse
     """,
     ("yes", "refused"): """
         row-tracking.enabled

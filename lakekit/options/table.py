@@ -403,6 +403,7 @@ class TableOptions:
     lakekit_timestamp_unit: str = choice("lakekit.timestamp-unit", "ns", "How TIMESTAMP(7) to TIMESTAMP(9) are read.", "ns us")
     lakekit_java_time_zone: str = text("lakekit.java-time-zone", "UTC", "Zone of the Java processes that wrote ORC timestamps and cast them.")
     lakekit_merge_memory_bytes: int = size("lakekit.merge-memory", "256 mb", "Memory of one merge before it is cut into key ranges.")
+    spark_read_native: str = choice("spark.read.native", "auto", "Whether Spark reads Parquet files itself: auto on disks, on in stores too.", "auto on off")
 
     @staticmethod
     def parse(given: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakekit.model.entries import Entries
     from lakekit.model.snapshot import Snapshot
     from lakekit.read.condition import Condition
+    from lakekit.read.plan import Plan
     from lakekit.types import Field
 
 MODES = ("auto", "delta", "changelog", "diff")
@@ -66,15 +67,31 @@ class Changes:
 
     def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         """Kind and columns of the rows that may satisfy the condition."""
+        plans = self.plans(condition)
+        if not plans:
+            return pl.LazyFrame(schema=self.schema())
+        return frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
+
+    def plans(self, condition: Condition) -> tuple[Plan, ...]:
+        """The plans of a condition: of files whose rows are told as they lie; for "diff" of what only the earlier and only the later state have.
+
+        Of append tables "diff" has the later plan alone, to be read as a state. None where nothing changed.
+        """
         start, end = self._ends()
         if start == end:
-            return pl.LazyFrame(schema=self.schema())
+            return ()
         if self.mode == "diff":
-            return frames.changed(self._diff(condition), self.kind_column, self.fields, self._system)
+            return self._states(condition)
         entries, newest = self._written(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
-        found = plan.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
-        return frames.changed(frames.unmerged(found, self.fields, self._system), self.kind_column, self.fields, self._system)
+        return (plan.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only),)
+
+    def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
+        if self.mode != "diff":
+            return frames.unmerged(plans[0], self.fields, self._system)
+        if len(plans) == 1:
+            return frames.merged(plans, self.fields, system=self._system)
+        return frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)
 
     @property
     def _system(self) -> Sequence[str]:
@@ -119,14 +136,12 @@ class Changes:
                 parts.append(read.filter(read.numbers("kind") == ADD))
         return (concat(parts) if parts else empty()), newest
 
-    def _diff(self, condition: Condition) -> pl.LazyFrame:
-        """Both states, of the files that only one of them has, and what differs; append tables, having no keys, tell the rows of the newer files."""
+    def _states(self, condition: Condition) -> tuple[Plan, ...]:
+        """Both states, of the files that only one of them has; append tables, having no keys, tell the rows of the newer files."""
         before, after = (self._state(end) for end in (self.since, self.until))
         self._same_buckets(before, after)
         old, new = plan.plan_difference(self.handle, before, after, condition)
-        if not self.handle.schema.primary_keys:
-            return frames.merged([new], self.fields, system=self._system)
-        return frames.difference(old, new, self.fields, self._system, keeps_deletes=self.kind_column is not None)
+        return (old, new) if self.handle.schema.primary_keys else (new,)
 
     def _same_buckets(self, before: travel.Position, after: travel.Position) -> None:
         """Raises `InvalidOption` where the states have different numbers of buckets, as the reference does: files are compared bucket by bucket."""

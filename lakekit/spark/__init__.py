@@ -23,7 +23,9 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="spark") from missing
 
 if TYPE_CHECKING:
+    from lakekit.spark.changed import changes as changes
     from lakekit.spark.compaction import compact as compact
+    from lakekit.spark.reads import read as read
     from lakekit.spark.session import start as start
     from lakekit.spark.writes import write as write
 
@@ -32,7 +34,9 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
 _HOMES = {
+    "lakekit.spark.changed": "changes",
     "lakekit.spark.compaction": "compact",
+    "lakekit.spark.reads": "read",
     "lakekit.spark.session": "start",
     "lakekit.spark.writes": "write",
 }

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 from functools import partial, reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ OLDEST = (4, 0)
 """The first PySpark whose Python functions take and give Arrow as this package needs it."""
 CLOSURE_BYTES = 4 << 20
 """How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
+SLOTS = 16
+"""Cores that are assumed where nobody tells."""
 JAVA = "apt install openjdk-17-jre-headless"
 
 
@@ -47,9 +50,14 @@ def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema:
     """
     check(spark)
     if not tasks:
-        return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
+        return nothing(spark, schema)
     frames = [spark.range(0, len(part), 1, len(part)).mapInArrow(partial(_run, function, part), schema) for part in _parts(tasks)]
     return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
+    """No rows of that schema."""
+    return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
 
 
 def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
@@ -69,6 +77,15 @@ def _run(function: Function, tasks: Sequence[bytes], numbers: Iterable[pa.Record
             yield from function(tasks[number])
 
 
+def slots(spark: SparkSession) -> int:
+    """About how many tasks the session runs at once. Spark Connect does not say; there it is `spark.default.parallelism`, or a small cluster's."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    said = spark.conf.get("spark.default.parallelism", None)
+    return int(said) if said is not None and said.isdecimal() else SLOTS
+
+
 def check(spark: SparkSession) -> None:
     """Raises `Unsupported` for a Spark that is too old or a package that is missing, `TypeError` for what is no session.
 
@@ -79,11 +96,9 @@ def check(spark: SparkSession) -> None:
         raise TypeError(msg)
     _same_versions(pyspark.__version__, "PySpark")
     _same_versions(spark.version, "the Spark of this session")
-    try:
-        import pandas as pd  # noqa: F401, PLC0415 - PySpark asks for it when a frame is made, in words of its own
-    except ModuleNotFoundError as missing:
+    if find_spec("pandas") is None:  # PySpark asks for it when rows become Arrow, in words of its own
         msg = "lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit[spark]'"
-        raise Unsupported(msg, feature="spark") from missing
+        raise Unsupported(msg, feature="spark")
     python = _other_python(spark)
     if python is not None:
         caution(

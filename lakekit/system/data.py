@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.meta.handle import Handle
+    from lakekit.read.changes import Changes
+    from lakekit.read.scan import Scan
 
 KIND = "rowkind"
 SEQUENCE = "_SEQUENCE_NUMBER"
@@ -26,10 +28,15 @@ def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.Lazy
 
     With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
     """
+    return lazy.lazy(audit_source(handle, at))
+
+
+def audit_source(handle: Handle, at: int | str | datetime | None = None) -> Scan | Changes:
+    """What the audit log reads."""
     numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
     if at is None and travel.means_changes(handle):
-        return lazy.lazy(replace(changes.between(handle, kind_column=KIND), numbered=numbered))
-    return lazy.lazy(replace(scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True))
+        return replace(changes.between(handle, kind_column=KIND), numbered=numbered)
+    return replace(scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
 
 
 def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -50,5 +57,10 @@ def _wrapped(column: pl.Series) -> pl.Series:
 
 def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
+    return lazy.lazy(ro_source(handle, at))
+
+
+def ro_source(handle: Handle, at: int | str | datetime | None = None) -> Scan:
+    """What `ro` reads."""
     found = scan.scan(handle, at)
-    return lazy.lazy(replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found)
+    return replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found

@@ -127,7 +127,12 @@ class Reading(Opened):
         return handle.with_options(options) if options else handle
 
     def _asked(self, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
-        if at is not None and options and (also := sorted(set(options) & set(travel.SCAN_KEYS))):
-            msg = f"at={at!r} and {', '.join(also)} both say which snapshot to read: give one of them"
-            raise TypeError(msg)
+        check_one_position(at, options)
         return self._with(options)
+
+
+def check_one_position(at: int | str | datetime | None, options: Mapping[str, Any] | None) -> None:
+    """Raises `TypeError` where both say which snapshot to read."""
+    if at is not None and options and (also := sorted(set(options) & set(travel.SCAN_KEYS))):
+        msg = f"at={at!r} and {', '.join(also)} both say which snapshot to read: give one of them"
+        raise TypeError(msg)

@@ -44,6 +44,7 @@ SAME = {
 OPTIONS = "golden/test_reading_options.py::"
 FOLLOW = "doors/test_follow.py::"
 SCENARIOS = "golden/test_scenarios.py::"
+SPARK = "doors/spark/test_reads.py::"
 NAMED = {
     "binary-row": "golden/test_codec_binary_row.py::test_a_row_is_these_bytes",
     "catalog.filesystem": "doors/test_catalog.py::test_a_table_by_name_is_the_table_by_path",
@@ -116,6 +117,10 @@ NAMED = {
     "scenario.33": SCENARIOS + "test_scenario_33_the_files_table_names_partitions_and_has_all_levels",
     "scenario.34": SCENARIOS + "test_scenario_34_the_ro_table_waits_for_a_full_compaction",
     "scenario.35": SCENARIOS + "test_scenario_35_main_shows_the_branch_it_was_forwarded_to",
+    "option.spark.read.native": SPARK + "test_files_without_a_merge_go_to_spark_and_may_not",
+    "spark": "doors/spark/test_session.py::test_each_task_is_a_task_of_spark",
+    "spark.changes": SPARK + "test_changes_of_a_key_table",
+    "spark.read": "doors/spark/test_reads_golden.py::test_a_golden_table",
     "statistics.dense": OPTIONS + "test_a_filter_spares_files",
     "storage.local": "laws/test_storage.py::test_laws",
     "storage.memory": "laws/test_storage.py::test_laws",

@@ -1,0 +1,91 @@
+"""What a read of Spark asks for, brought to one: which table with which options, which columns, which rows.
+
+Spark holds microseconds: tables are opened with `lakekit.timestamp-unit=us`, so that finer timestamps are cut as they are read, and conditions see them so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakekit.change import conditions
+from lakekit.errors import SchemaMismatch
+from lakekit.format.dtypes import polars_schema
+from lakekit.read import lazy
+from lakekit.read.condition import Condition, exactly
+from lakekit.read.plan import ANYWHERE
+from lakekit.read.spelled import text_of
+from lakekit.table.opening import open as open_table
+from lakekit.table.reading import check_one_position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from os import PathLike
+
+    import polars as pl
+
+    from lakekit.catalog.system_table import SystemTable
+    from lakekit.meta.handle import Handle
+    from lakekit.predicate import Predicate
+    from lakekit.table.table import Table
+    from lakekit.types import Field
+
+MICROSECONDS = {"lakekit.timestamp-unit": "us"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Which rows: the condition itself, what planning understands of it, and what each conjunct says that partitions do not decide; None: not understood."""
+
+    where: pl.Expr | None = None
+    condition: Condition = ANYWHERE
+    said: tuple[Predicate | None, ...] = ()
+
+
+def table_of(given: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
+    """The table that was given, or the one at a path."""
+    return open_table(given) if isinstance(given, str) or hasattr(given, "__fspath__") else given
+
+
+def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
+    """The table's facts with a caller's options, as tasks need them: without the catalog that named it, which may hold connections."""
+    check_one_position(at, options)
+    return replace(table.handle().with_options({**(options or {}), **MICROSECONDS}), keeper=None)
+
+
+def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
+    """The columns of those names, in that order; all without names. Raises `ColumnNotFound`, `SchemaMismatch`."""
+    if names is None:
+        return tuple(fields)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise SchemaMismatch(f"columns= of a read of {table} takes a list of names, not {names!r}")
+    by_name = {field.name: field for field in fields}
+    for name in names:
+        if name not in by_name:
+            raise conditions.unknown(name, list(by_name), table, "columns=")
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        raise SchemaMismatch(f"columns= of a read of {table} names {', '.join(twice)} twice", column=twice[0])
+    return tuple(by_name[name] for name in names)
+
+
+def rows_of(handle: Handle, where: pl.Expr | str | None) -> Rows:
+    """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
+    if where is None:
+        return Rows()
+    expr = conditions.condition(where, handle)
+    schema = polars_schema(handle.schema.fields, timestamp_unit="us")
+    if not conditions.is_row_wise(expr, schema):
+        msg = f"where={expr} of {handle.name} looks at more than one row, and tasks see some each: let Spark compute it over what read() gives"
+        raise SchemaMismatch(msg)
+    filters, whole = lazy.all_filters_of(expr, schema)
+    condition, decided = lazy.condition_of(filters, handle.schema)
+    said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
+    return Rows(where=expr, condition=condition, said=tuple(said) if whole else (None,))
+
+
+def needed(handle: Handle, out: Sequence[Field], rows: Rows) -> tuple[Field, ...]:
+    """The columns to read: those that are given out, and those that the condition uses."""
+    used = [] if rows.where is None else rows.where.meta.root_names()
+    names = {field.name for field in out}
+    return (*out, *(field for field in handle.schema.fields if field.name in used and field.name not in names))

@@ -1,0 +1,45 @@
+"""What changed between two snapshots, as a DataFrame of Spark.
+
+    ls.changes(spark, table, 3, 7)        the rows of (3, 7], their kind first
+
+Written rows and changelogs are read file by file; the difference of two states is told bucket by bucket, a task each: a key never leaves its bucket, or the
+difference says where it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Unsupported
+from lakekit.read import changes as changing
+from lakekit.spark import asked, reads, session
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+
+KIND = "_row_kind"
+
+
+def changes(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    since: int | str | datetime,
+    until: int | str | datetime | None = None,
+    *,
+    mode: str = "auto",
+) -> DataFrame:
+    """The rows that changed after `since` up to and including `until` (the newest snapshot when None), with their kind in `_row_kind` first.
+
+    As `Table.changes`, which says what `mode` means; the frame stays on the snapshots that were there when it was made. Raises what that raises, and
+    `Unsupported` for a Spark that is too old.
+    """
+    session.check(spark)
+    table = asked.table_of(table_or_path)
+    if not isinstance(table, Table):
+        msg = f"{table!r} has no changes of its own: ask its table"
+        raise Unsupported(msg, feature="spark.read")
+    return reads.told(spark, changing.changes(asked.handle_of(table, None, None), since, until, mode=mode, kind_column=KIND))

@@ -1,0 +1,112 @@
+"""A condition on rows, as the text that Polars hands to readers says it, as a condition of Spark: only where both mean the same of every value.
+
+    And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
+
+The same holds of whole numbers, truths, texts (compared by their bytes), days, and of DOUBLE, whose NaN is the greatest number to both and equal to itself.
+Timestamps up to microseconds are compared as numbers of them, which no zone of the session moves. Of what else there is (FLOAT with a literal of more digits,
+DECIMAL, bytes, a half understood filter) nothing is said here: those files are read by lakekit, which asks Polars.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+
+from lakekit.predicate import And, Leaf, Or
+from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import Column
+
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType
+
+_BIGINT = 2**63
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
+_COMPARED = {
+    "=": lambda column, value: column == value,
+    "!=": lambda column, value: column != value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+}
+
+
+class _NotTheSame(Exception):
+    """What one of the two engines might answer otherwise."""
+
+
+def column(name: str) -> Column:
+    """A column by its name, whatever stands in it."""
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
+    """All of some predicates as one condition of Spark; None where it cannot say one of them, or one is None: not understood."""
+    try:
+        return reduce(and_, [_said(predicate, types) for predicate in predicates], sql.lit(True))
+    except _NotTheSame:
+        return None
+
+
+def _said(predicate: Predicate | None, types: Mapping[str, DataType]) -> Column:
+    match predicate:
+        case And(parts):
+            return reduce(and_, [_said(part, types) for part in parts], sql.lit(True))
+        case Or(parts):
+            return reduce(or_, [_said(part, types) for part in parts], sql.lit(False))
+        case Leaf(name, op, literals) if name in types:
+            return _leaf(column(name), op, literals, types[name])
+    raise _NotTheSame
+
+
+def _leaf(found: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
+    match op:
+        case "is null":
+            return found.isNull()
+        case "is not null":
+            return found.isNotNull()
+    values = [_literal(value, t) for value in literals]
+    match op:
+        case "in":
+            return found.isin(*values) if values else sql.lit(False)
+        case "starts with" if t.root in STRINGS:
+            return found.startswith(values[0])
+        case word if word in _COMPARED:
+            return _COMPARED[word](found, values[0])
+    raise _NotTheSame
+
+
+def _literal(value: object, t: DataType) -> Column:
+    match value:
+        case bool() if t.root == "BOOLEAN":
+            return sql.lit(value)
+        case int() if not isinstance(value, bool) and -_BIGINT <= value < _BIGINT and t.root in INTEGERS:
+            return sql.lit(value)
+        case float() if t.root == "DOUBLE":
+            return sql.lit(value)
+        case str() if t.root in STRINGS:
+            return sql.lit(value)
+        case date() if not isinstance(value, datetime) and t.root == "DATE":
+            return sql.expr(f"date'{value.isoformat()}'")
+        case Instant() if t.root in TIMESTAMPS and (t.precision or 0) <= 6 and not value.nanos % 1000:
+            return _instant(value, t)
+    raise _NotTheSame
+
+
+def _instant(value: Instant, t: DataType) -> Column:
+    micros = value.millis * 1000 + value.nanos // 1000
+    if t.root == "TIMESTAMP_LTZ":
+        return sql.timestamp_micros(sql.lit(micros))
+    try:
+        wall = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        raise _NotTheSame from None
+    return sql.expr(f"timestamp_ntz'{wall.isoformat(' ')}'")

@@ -1,0 +1,165 @@
+"""What an executor does with a task of a read: its bytes become a plan, the plan rows, the rows batches of Arrow.
+
+A `Job` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Nothing here is about Spark but the shape of the
+batches: what merges, lifts old files and leaves out deleted rows is what every read of lakekit uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.bucket import read as buckets, slices
+from lakekit.codec.deletion_vector import ENTRY_EXTRA
+from lakekit.errors import Corrupt
+from lakekit.files import deletions
+from lakekit.model import entries
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexEntry
+from lakekit.read import frames
+from lakekit.read.condition import Condition
+from lakekit.read.plan import Plan, rule_of
+from lakekit.read.sections import Bucket
+from lakekit.spark.task import decode
+from lakekit.spark.types import to_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Literal
+
+    import polars as pl
+    import pyarrow as pa
+
+    from lakekit.bucket.read import Merge
+    from lakekit.meta.handle import Handle
+    from lakekit.model.split import DeletionFile, Split
+    from lakekit.spark.task import Piece, ReadTask
+    from lakekit.types import Field
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What tasks read: columns `fields` of the table, of which `out`, with the kind of each row before them where `kind_column` names one, are given.
+
+    `how`: "state", the rows of a table; "written", rows of files as they lie; "difference" of two states. `where` is applied to every row; `on_key` are its
+    conjuncts on key columns, which merges apply early. `keeps_deletes`: standing deletes stay.
+    """
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    out: tuple[Field, ...]
+    how: Literal["state", "written", "difference"] = "state"
+    where: pl.Expr | None = None
+    on_key: tuple[pl.Expr, ...] = ()
+    kind_column: str | None = None
+    numbered: bool = False
+    keeps_deletes: bool = False
+
+    @property
+    def system(self) -> Sequence[str]:
+        """The system columns that are read."""
+        if self.kind_column is None and self.how == "state":
+            return ()
+        return frames.NUMBERED if self.numbered else frames.KINDS
+
+
+def rows(job: Job, data: bytes) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, given as its bytes."""
+    task = decode(data)
+    found = [_slice(job, task)] if task.slices > 1 else _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+    for frame in found:
+        for part in frame.iter_slices(BATCH_ROWS):
+            yield to_batch(part, job.out)
+
+
+def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:
+    """The rows of whole splits."""
+    plan = _plan(job, [piece for piece in task.pieces if not piece.before])
+    match job.how:
+        case "state":
+            found = frames.merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
+        case "written":
+            found = frames.unmerged(plan, job.fields, job.system)
+        case "difference":
+            earlier = _plan(job, [piece for piece in task.pieces if piece.before])
+            found = frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
+    return _given(job, found)
+
+
+def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
+    """The wanted columns of the wanted rows."""
+    if job.kind_column is not None or job.how != "state":
+        found = frames.changed(found, job.kind_column, job.fields, job.system)
+    if job.where is not None:
+        found = found.filter(job.where)
+    return found.select(field.name for field in job.out)
+
+
+def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
+    """The rows of one slice of a merge."""
+    plan = _plan(job, task.pieces)
+    merges = frames.tasks(plan, deletions.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
+    pieces = cut(merges[0], task.slices) if merges else []
+    if task.slice >= len(pieces):
+        raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
+    names = [*(field.name for field in job.fields), *job.system]
+    found = buckets.rows(pieces[task.slice], names, job.where)
+    return _given(job, found.lazy()).collect()
+
+
+def cut(merge: Merge, count: int) -> list[Merge]:
+    """A merge in `count` slices of its key, or fewer where its files do not tell where to cut: the same ones in every process."""
+    size_bytes = -(-slices.decoded_bytes(merge) // count)
+    return slices.cut(replace(merge, handle=merge.handle.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
+
+
+# ---- splits -> plan ------------------------------------------------------------------------------------------------------------------------
+
+
+def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
+    """The plan that would have been cut into these pieces."""
+    listed = [(entries.ADD, one.split.partition, one.split.bucket, one.split.total_buckets or 0, file) for one in pieces for file in one.split.files]
+    ends = np.cumsum([len(piece.split.files) for piece in pieces], dtype=np.int64)
+    starts = ends - [len(piece.split.files) for piece in pieces]
+    places = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    raw = [at for piece, place in zip(pieces, places, strict=True) if piece.split.raw for at in place]
+    merged = [
+        Bucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(place), in_order=piece.in_order)
+        for piece, place in zip(pieces, places, strict=True)
+        if not piece.split.raw
+    ]
+    return Plan(
+        handle=job.handle,
+        snapshot=None,
+        entries=entries.of_rows(listed),
+        raw=np.array(raw, np.int64),
+        merged=tuple(merged),
+        rule=rule_of(job.handle),
+        condition=Condition(on_key=job.on_key),
+        vectors={name: entry for piece in pieces for name, entry in _vectors(job.handle, piece.split).items()},
+    )
+
+
+def _vectors(handle: Handle, split: Split) -> dict[str, IndexEntry]:
+    """Where the deletion vector of each file of a split lies, as an index manifest says it."""
+    by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
+    for name, deletion in split.deletions.items():
+        by_path.setdefault(deletion.path, []).append((name, deletion))
+    found: dict[str, IndexEntry] = {}
+    for path, inside in by_path.items():
+        end = max(one.offset + one.length + ENTRY_EXTRA for _, one in inside)
+        entry = IndexEntry(
+            index_type=DELETION_VECTORS,
+            file_name=path.rpartition("/")[2],
+            file_size_bytes=min(end, handle.storage.size(path)),  # a split does not say it, and the last vector may be the shorter kind
+            row_count=len(inside),
+            ranges=tuple(DeletionRange(file_name=name, offset=one.offset, length=one.length, cardinality=one.cardinality) for name, one in inside),
+            external_path=path,
+            partition=split.partition,
+            bucket=split.bucket,
+        )
+        found |= {name: entry for name, _ in inside}
+    return found
