@@ -65,7 +65,8 @@ class Standing:
 
     handle: Handle
     snapshot: Snapshot | None
-    _buckets: dict[tuple[bytes, int], Entries]
+    _buckets: dict[tuple[bytes, int], tuple[Entries, NDArray[np.intp] | None]]
+    """The entries of a bucket: all of some, or those at some places, which nobody gathers before their files are asked for."""
     _totals: dict[bytes, int | None]
     _greatest: dict[bytes, dict[int, int]]
     _index: dict[tuple[bytes, int], list[IndexEntry]] | None = None
@@ -130,8 +131,8 @@ class Standing:
     def files(self, partition: bytes, bucket: int) -> tuple[DataFile, ...]:
         """The live files of one bucket. Raises as `load` does."""
         self.load([partition])
-        entries = self._buckets.get((partition, bucket))
-        return () if entries is None else tuple(entries.files())
+        entries, places = self._buckets.get((partition, bucket), (None, None))
+        return () if entries is None else tuple(entries.files(places))
 
     def _known(self, partition: bytes) -> sequences.Partition:
         known = None if self.snapshot is None or partition in self._totals else sequences.find(self.handle, self.snapshot, partition)
@@ -180,7 +181,7 @@ class Standing:
             first = rows[0]
             place = names[codes[first]], int(buckets[first])
             self._greatest.setdefault(place[0], {})[place[1]] = int(number)
-            self._buckets[place] = live if len(starts) == 1 else live.take(np.sort(rows))
+            self._buckets[place] = live, None if len(starts) == 1 else np.sort(rows)
             self._count(place[0], np.unique(totals[rows]), int(buckets[first]))
 
     def _count(self, partition: bytes, totals: NDArray[np.int32], bucket: int) -> None:

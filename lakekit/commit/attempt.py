@@ -255,23 +255,24 @@ def _checked(job: Job, step: Step, changes: Changes, latest: Snapshot | None, li
 
 
 def _live_beside(handle: Handle, latest: Snapshot, changes: Changes) -> columns_of.Entries:
-    """The live files of the partitions that change."""
+    """The live files of the partitions that change, as far as checks look at them."""
     touched = {*changes.delta.partitions, *(entry.partition for entry in changes.index)}
     fields = handle.schema.partition_fields
     if not fields:
-        return meta.live(handle, latest)
+        return meta.live(handle, latest, columns=conflict.LOOKED_AT)
     values = ranges.values_of(touched, fields)
     return meta.live(
         handle,
         latest,
         keep_manifest=lambda file: ranges.may_hold(file, values, fields),
         keep_partitions=lambda column: bucket_counts.among(column, touched),
+        columns=conflict.LOOKED_AT,
     )
 
 
 def _without_known(changes: Changes, base: columns_of.Entries) -> Changes:
     """The changes without files that are live already."""
-    both = columns_of.identities(columns_of.concat([base, changes.delta.entries]))
+    both = columns_of.identities(columns_of.concat([base, changes.delta.entries.select(conflict.LOOKED_AT)]))
     fresh = ~np.isin(both[len(base) :], both[: len(base)])
     return changes if fresh.all() else replace(changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep)))
 

@@ -30,6 +30,8 @@ from lakekit.model.index_file import DELETE as INDEX_DELETE, DELETION_VECTORS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from lakekit.model.entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.types import DataType
@@ -52,19 +54,20 @@ class Parties:
     is_expired: Callable[[bytes], bool] = lambda _: False
 
 
-_LOOKED_AT = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+LOOKED_AT = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
 """What the checks look at: the identity of files, their key ranges and places."""
 
 
 def check(base: Entries, delta: Entries, parties: Parties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
     """Raises `Conflict` where `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
-    base, delta = base.select(_LOOKED_AT), delta.select(_LOOKED_AT)  # a filter copies every column it is given
+    base, delta = base.select(LOOKED_AT), delta.select(LOOKED_AT)  # a filter copies every column it is given
     if not overwrites:
         bucket_counts(base, delta, parties)
-    if _repeats(delta):
+    codes = columns_of.identities(delta)
+    if _repeats(delta, codes):
         raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
     try:
-        alone = columns_of.merge([delta])
+        alone = columns_of.merge([delta], codes)
     except Corrupt:
         raise _conflict("File deletion conflicts: the commit adds a file that it deletes", delta, parties) from None
     try:
@@ -90,9 +93,9 @@ def _expired(left: Entries, parties: Parties) -> None:
         )
 
 
-def _repeats(delta: Entries) -> bool:
-    """Whether a file is added, or deleted, twice in a row."""
-    codes, kinds = columns_of.identities(delta), delta.numbers("kind")
+def _repeats(delta: Entries, codes: NDArray[np.int64]) -> bool:
+    """Whether a file is added, or deleted, twice in a row. `codes`: which entries are of the same file."""
+    kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 

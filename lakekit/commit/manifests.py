@@ -51,7 +51,7 @@ def write_delta(draft: Draft, delta: Delta) -> list[ManifestFile]:
     data = entry_files.encode_rows(delta.rows, **draft.how)
     kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
     name = draft.write("manifest", data)
-    meta.remember_entries(draft.handle, name, delta.rows)
+    meta.remember_entries(draft.handle, name, delta)
     levels, first = [file.level for file in files], [file.first_row_id for file in files]
     return [
         ManifestFile(

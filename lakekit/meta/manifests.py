@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
 from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.meta.torn import Place
-    from lakekit.model.entries import Entries, Row
+    from lakekit.model.entries import Entries
     from lakekit.model.entry_files import Keep
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
@@ -128,8 +128,11 @@ def live(
     keep_manifest: Callable[[ManifestFile], bool] | None = None,
     keep_entries: Callable[[Entries], NDArray[np.bool_]] | None = None,
     keep_partitions: Keep | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Entries:
     """The live files of a snapshot, or of some of its manifests (of base and delta list, in order): see `entries.fold`.
+
+    `columns` names those wanted (all), with `entries.FOLDED` among them.
 
     `keep_manifest` skips manifests unread, `keep_entries` gives a mask, `keep_partitions` one over serialized partitions, which spares decoding the entries
     of others. All may look only at what ADD and DELETE of a file share (partition, bucket, level, name …): a DELETE that is skipped alone would leave its
@@ -137,7 +140,7 @@ def live(
     """
     files = manifest_files(place, source) if isinstance(source, Snapshot) else source
     files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
-    found = read_entries(place, files) if keep_partitions is None else _read_where(place, files, keep_partitions)
+    found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
     if keep_entries is not None:
         found = found.filter(keep_entries(found))
     if keep_entries is None and keep_partitions is None:
@@ -160,8 +163,7 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
 
     Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
-    found = _joined(_pieces(place, files))
-    return found if columns is None else found.select(columns)
+    return _joined(_pieces(place, files), columns)
 
 
 def read_each(place: Place, files: Sequence[ManifestFile]) -> list[Entries]:
@@ -197,23 +199,24 @@ def remember_list(place: Place, name: str, files: Sequence[ManifestFile] | Seque
     place.world.decoded.put({(place.storage, place.layout.manifest(name)): list(files)}, _FACT_BYTES * (len(files) + 1))
 
 
-def remember_entries(place: Place, name: str, written: Entries | Sequence[Row]) -> None:
+def remember_entries(place: Place, name: str, written: Entries | Facts) -> None:
     """Keeps the entries of a manifest that was just written; facts become columns when somebody asks for them."""
     piece = _Piece(written, 0, len(written)) if isinstance(written, columns_of.Entries) else _Later(written)
     place.world.decoded.put({(place.storage, place.layout.manifest(name)): piece}, _FACT_BYTES * (len(written) + 1))
 
 
-def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep) -> Entries:
+def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep, columns: Sequence[str] | None = None) -> Entries:
     """The entries of some partitions. Manifests that nobody asked for before are decoded in part and not kept; the second time they are worth more."""
     shelf = place.world.decoded
     paths = [(place.layout.manifest(file.name), file) for file in files]
     if any(shelf.get((place.storage, path)) is not None or shelf.get((_ASKED, place.storage, path)) for path, _ in paths):
-        found = read_entries(place, files)
+        found = read_entries(place, files, columns=columns)
         return found.filter(keep(found.column("partition"))) if len(found) else found
     shelf.put({(_ASKED, place.storage, path): True for path, _ in paths}, _ASKED_BYTES * len(paths))
     with _planning(place, len(paths)) as under_way:
         parts = [entry_files.decode_where(_read_all(place, group, under_way), keep) for group in _together(paths)]
-    return columns_of.concat([columns_of.empty(), *parts])
+    found = columns_of.concat([columns_of.empty(), *parts])
+    return found if columns is None else found.select(columns)
 
 
 class _Piece(NamedTuple):
@@ -224,19 +227,25 @@ class _Piece(NamedTuple):
     end: int
 
 
+class Facts(Protocol):
+    """Entries as facts, which can be had as columns."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def entries(self) -> Entries: ...
+
+
 class _Later:
     """A piece whose columns nobody needed yet."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-        self.start, self.end = 0, len(rows)
-        self._whole: Entries | None = None
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.start, self.end = 0, len(facts)
 
     @property
     def whole(self) -> Entries:
-        if self._whole is None:
-            self._whole = columns_of.of_rows(self.rows)
-        return self._whole
+        return self.facts.entries
 
 
 def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
@@ -283,8 +292,8 @@ def _read_all(place: Place, files: list[tuple[str, ManifestFile]], under_way: Wo
     return each(read, files, after=tell, waiting=place.storage.is_remote)
 
 
-def _joined(pieces: list[_Piece | _Later]) -> Entries:
-    """The entries of all pieces; neighbours that were decoded together are not taken apart."""
+def _joined(pieces: list[_Piece | _Later], columns: Iterable[str] | None) -> Entries:
+    """The entries of all pieces, with the columns wanted; neighbours that were decoded together are not taken apart."""
     runs: list[_Piece | _Later] = []
     for piece in pieces:
         last = runs[-1] if runs else None
@@ -292,7 +301,11 @@ def _joined(pieces: list[_Piece | _Later]) -> Entries:
             runs[-1] = _Piece(last.whole, last.start, piece.end)
         else:
             runs.append(piece)
-    return columns_of.concat([run.whole.slice(run.start, run.end) for run in runs])
+    parts = [run.whole.slice(run.start, run.end) for run in runs] or [columns_of.empty()]
+    if columns is not None:  # before they are put together, which copies every column
+        wanted = tuple(columns)
+        parts = [part.select(wanted) for part in parts]
+    return columns_of.concat(parts)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------------------

@@ -271,14 +271,14 @@ def standing(entries: Entries) -> Mask:
     return found
 
 
-def merge(parts: Sequence[Entries]) -> Entries:
+def merge(parts: Sequence[Entries], group: Ints | None = None) -> Entries:
     """What is left of some manifests when they are rewritten as one: a DELETE cancels the ADD before it, a DELETE without one stays.
 
-    Raises `Corrupt` where a file is added twice, as the reference does at every commit.
+    `group`: the `identities` of all of them, where they are known. Raises `Corrupt` where a file is added twice, as the reference does at every commit.
     """
     entries = concat(parts)
     kinds = entries.numbers("kind")
-    group = identities(entries)
+    group = identities(entries) if group is None else group
     order = np.argsort(group, kind="stable")
     first = np.ones(len(order), bool)
     first[1:] = group[order][1:] != group[order][:-1]
@@ -293,7 +293,10 @@ def merge(parts: Sequence[Entries]) -> Entries:
     return entries.filter(kept)
 
 
-_IDENTITY = ("partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+_IDENTITY = ("partition", "bucket", "level", "embedded_index", "external_path")
+"""Members of the identity besides the name and the extra files."""
+FOLDED = ("kind", "file_name", "extra_files", *_IDENTITY)
+"""The columns that tell which files are live."""
 
 
 def identities(entries: Entries) -> Ints:
@@ -303,24 +306,32 @@ def identities(entries: Entries) -> Ints:
     if not shared.any():
         return found
     rows = np.flatnonzero(shared)
-    some = entries.select(_IDENTITY).take(rows)
-    extra = some.column("extra_files")
-    members = [
-        _codes(some.column("partition")),
-        some.numbers("bucket").astype(np.int64),
-        some.numbers("level").astype(np.int64),
-        _codes(extra.value_lengths()),
-        _codes(pc.binary_join(extra, "\0")),
-        _codes(some.column("embedded_index")),
-        _codes(some.column("external_path")),
-    ]
-    code = found[rows]
+    at = pa.array(rows, pa.int64())
+    members = []
+    for name in _IDENTITY:
+        column = entries.column(name)
+        if column.null_count < len(column):  # what every entry lacks tells nothing apart
+            some = column.take(at)
+            members.append(some.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(some))
+    extra = entries.column("extra_files")
+    if len(extra.flatten()):
+        extra = extra.take(at)
+        members += [_codes(extra.value_lengths()), _codes(pc.binary_join(extra, "\0"))]
+    code, span = found[rows], int(found.max()) + 1
     for member in members:
-        low, high = int(member.min()), int(member.max())
-        if low != high:
-            _, code = np.unique(code * (high - low + 1) + (member - low), return_inverse=True)
-    found[rows] = code + int(found.max()) + 1
+        low, width = int(member.min()), int(member.max()) - int(member.min()) + 1
+        if width == 1:
+            continue
+        if span > _MOST_CODES // width:
+            code = np.unique(code, return_inverse=True)[1]
+            span = len(code)
+        code, span = code * width + (member - low), span * width
+    found[rows] = np.unique(code, return_inverse=True)[1] + int(found.max()) + 1
     return found
+
+
+_MOST_CODES = 2**62
+"""Codes are put together by multiplying; beyond this they are counted anew first."""
 
 
 def _codes(column: pa.Array) -> Ints:
