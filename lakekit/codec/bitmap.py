@@ -68,23 +68,53 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
         if not 0 <= count <= 65536:
             raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
     heads = cursor.tell
-    head = np.frombuffer(cursor.raw(4 * count, field, "keys"), "<u2").reshape(count, 2).astype(np.int64)
-    highs, cards = head[:, 0], head[:, 1] + 1
-    if (np.diff(highs) <= 0).any():
+    head = np.frombuffer(cursor.raw(4 * count, field, "keys"), "<u2").astype(np.int64)
+    highs, cards = head[::2], head[1::2] + 1
+    if np.count_nonzero(highs[1:] <= highs[:-1]):
         raise cursor.wrong("containers out of order", field, at=begin)
     offsets = np.frombuffer(cursor.raw(4 * count, field, "offsets"), "<u4") if runs is None or count >= 4 else None
-    kinds = np.where(cards > _ARRAY_MAX, _BITMAP, _ARRAY)
+    small = cards <= _ARRAY_MAX
+    kinds = np.where(small, _ARRAY, _BITMAP)
     if runs is not None:
         kinds[runs[:count] == 1] = _RUN
-    starts = _starts(cursor, kinds.tolist(), np.where(kinds == _ARRAY, 2 * cards, 8192).tolist(), field)
-    if offsets is not None and (offsets != np.array(starts, np.int64) - begin).any():
+    starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
+    if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
-    found = Layout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts)
+    found = Layout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
     wrong = _unsound(found)
     if wrong is not None:
         raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
     if cursor.marks is not None:
         _mark_containers(cursor.marks, found, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
+    return found
+
+
+def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
+    """How many positions each of the next bitmaps has, `most` at most, of those that are checked together: dense ones with the keys of the first.
+
+    Dense is a bitmap of nothing but bitmap containers: all of them take as many bytes. The first that is not so, or not sound, ends them, and the cursor is
+    left before it: `read_layout` says what it is.
+    """
+    begin = cursor.tell
+    count = int.from_bytes(cursor.data[begin + 4 : begin + 8], "little") if cursor.left >= 8 else 0
+    head = 8 + 8 * count
+    size = head + 8192 * count
+    many = min(most, cursor.left // size)
+    if cursor.marks is not None or not 0 < count <= 65536 or many < 2:
+        return np.zeros(0, np.int64)
+    bitmaps = np.frombuffer(cursor.data, np.uint8, many * size, begin).reshape(many, size)
+    numbers = np.ascontiguousarray(bitmaps[:, :head]).view("<u2")
+    keys, cards = numbers[:, 4 : 4 + 2 * count : 2], numbers[:, 5 : 4 + 2 * count : 2].astype(np.int64) + 1
+    offsets = np.ascontiguousarray(bitmaps[:, 8 + 4 * count : head]).view("<u4")
+    alike = (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > _ARRAY_MAX).all(axis=1)
+    alike &= (offsets == head + 8192 * np.arange(count)).all(axis=1)
+    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == _PLAIN and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
+    many = (many if alike.all() else int(alike.argmin())) if is_first else 0
+    words = bitmaps[:many, head:].view("<u8").reshape(many, count, 1024)
+    sound = (np.bitwise_count(words).sum(axis=2, dtype=np.uint32) == cards[:many]).all(axis=1)
+    many = many if sound.all() else int(sound.argmin())
+    cursor.skip(many * size, "bitmaps")
+    found: NDArray[np.int64] = cards[:many].sum(axis=1)
     return found
 
 
@@ -106,13 +136,16 @@ def _mark_containers(marks: Marks, found: Layout, field: str, *, heads: int, off
                 marks.add(start, 2 * card if kind == _ARRAY else 8192, "positions" if kind == _ARRAY else "positions as bits", positions)
 
 
-def _starts(cursor: Cursor, kinds: list[int], sizes: list[int], field: str) -> list[int]:
+def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Takes every container; only a run container knows its own length."""
+    ends = np.cumsum(sizes)
+    if cursor.marks is None and _RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
+        return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
     starts = []
-    for kind, size in zip(kinds, sizes, strict=True):
+    for kind, size in zip(kinds, sizes.tolist(), strict=True):
         starts.append(cursor.tell)
         cursor.skip(4 * cursor.u16le(field, "runs") if kind == _RUN else size, field, "container")
-    return starts
+    return np.array(starts, np.int64)
 
 
 def _unsound(found: Layout) -> int | None:
@@ -124,9 +157,9 @@ def _unsound(found: Layout) -> int | None:
             while end < len(found.kinds) and found.kinds[end] == _BITMAP:
                 end += 1
             words = np.frombuffer(found.data, "<u8", 1024 * (end - at), found.starts[at]).reshape(-1, 1024)
-            wrong = np.flatnonzero(np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end])
-            if len(wrong):
-                return at + int(wrong[0])
+            wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end]
+            if np.count_nonzero(wrong):
+                return at + int(wrong.argmax())
         elif not _sound(found, at):
             return at
         at = end

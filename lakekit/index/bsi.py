@@ -161,14 +161,17 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     count = cursor.count("slices", each=8)
     if count > 64:
         raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
-    spans, counts = [], []
-    for number in range(count):
+    begin = cursor.tell
+    counts: list[int] = bitmap.read_dense(cursor, count).tolist()
+    size = (cursor.tell - begin) // max(1, len(counts))
+    spans = [(begin + size * number, begin + size * (number + 1)) for number in range(len(counts))]
+    for number in range(len(counts), count):
         with cursor.within(f"slice {number}"):
             begin = cursor.tell
             counts.append(sum(bitmap.read_layout(cursor, "slice").cards))
-            if counts[-1] > len(existence):
-                raise cursor.wrong(f"{counts[-1]} rows of {len(existence)}", "slice", at=begin)
             spans.append((begin, cursor.tell))
+    if counts and max(counts) > len(existence):
+        raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=spans[counts.index(max(counts))][0])
     return _Part(least=least, existence=existence, payload=cursor.data, spans=spans, counts=counts)
 
 

@@ -86,16 +86,20 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
     world.refuse_fork()
     found = answer(scan, aggregates, where)
-    rows = frames.merged(found.plans, scan.fields)
-    rows = rows if where is None else rows.filter(where)
     if found.understood is None or not found.parts:
-        return rows.select(aggregates).collect()
+        return _rows(scan, found, where).select(aggregates).collect()
     wanted = pl.LazyFrame(schema=scan.schema()).select(aggregates).collect_schema()
     said = pl.DataFrame([_series(str(at), wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
-        read = rows.select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
+        read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
         said = pl.concat([said, read])
     return said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+
+
+def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
+    """The rows that no index answered for."""
+    rows = frames.merged(found.plans, scan.fields)
+    return rows if where is None else rows.filter(where)
 
 
 def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:

@@ -1,0 +1,79 @@
+"""Dense bitmaps that are checked together are those that are sound alone, up to the first that is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakekit.codec import bitmap
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import Corrupt
+from lakekit.index import bsi
+from lakekit.types import parse
+
+ROWS = 100_000
+HEAD = 8 + 8 * 2
+SIZE = HEAD + 2 * 8192
+
+
+def alone(data: bytes) -> list[int]:
+    """The positions of each dense bitmap, one by one, until one is not sound, not dense, or of other keys."""
+    cursor, found = Cursor(data), list[int]()
+    keys = None
+    while cursor.left:
+        try:
+            layout = bitmap.read_layout(cursor, "bitmap")
+        except Corrupt:
+            break
+        if min(layout.cards) <= 4096 or (keys or layout.highs) != layout.highs or len(layout.data[: cursor.tell]) % SIZE:
+            break
+        keys = layout.highs
+        found.append(sum(layout.cards))
+    return found
+
+
+def dense(count: int) -> list[bytes]:
+    generator = np.random.default_rng(count)
+    return [bitmap.encode(np.flatnonzero(generator.random(ROWS) < 0.4)) for _ in range(count)]
+
+
+def together(data: bytes, most: int) -> tuple[list[int], int]:
+    cursor = Cursor(b"\xff" + data, at=1)
+    return bitmap.read_dense(cursor, most).tolist(), cursor.tell - 1
+
+
+def test_as_many_as_are_sound() -> None:
+    four = dense(4)
+    assert {len(one) for one in four} == {SIZE}
+    whole = b"".join(four)
+    assert together(whole, 4) == (alone(whole), 4 * SIZE)
+    assert together(whole, 3) == (alone(whole)[:3], 3 * SIZE)
+    for other in (bitmap.encode(np.arange(5)), bitmap.encode(np.arange(ROWS)), bitmap.encode(np.flatnonzero(np.arange(ROWS) % 3 == 0) + 65536)):
+        mixed = b"".join([*four[:2], other, *four[2:]])
+        assert together(mixed, 5) == (alone(mixed), 2 * SIZE)
+        assert together(other + whole, 5) == (alone(other + whole), len(alone(other + whole)) * SIZE)
+    assert together(b"", 4) == together(whole[:7], 4) == together(whole[:-1], 1) == ([], 0)
+    assert together(whole[:-1], 4) == (alone(whole)[:3], 3 * SIZE)
+
+
+@pytest.mark.parametrize("at", [*range(HEAD), HEAD, SIZE - 1])
+@pytest.mark.parametrize("which", [0, 1])
+def test_damage_ends_them(which: int, at: int) -> None:
+    whole = b"".join(dense(3))
+    place = which * SIZE + at
+    for mask in (1, 0x80):
+        broken = whole[:place] + bytes([whole[place] ^ mask]) + whole[place + 1 :]
+        found, length = together(broken, 3)
+        assert found == alone(broken)
+        assert length == len(found) * SIZE
+        assert len(found) < 3
+
+
+def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> None:
+    values = np.random.default_rng(7).integers(0, 1 << 12, ROWS)
+    payload = bsi.build(pa.array(values), parse("BIGINT"), {})
+    assert bsi.figures(payload, ROWS).total == int(values.sum())
+    place = len(payload) - 3 * SIZE - 100
+    with pytest.raises(Corrupt, match="slice"):
+        bsi.figures(payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1 :], ROWS)
