@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ import lakekit as lk
 import lakekit.spark as ls
 from lakekit.read import plan as plans, travel
 from lakekit.spark import asked, conditions, cut, job, native, task
+from lakekit.storage.local import LocalStorage
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
 from spec_tests.doors.spark.equal import MICROSECONDS, as_spark, expected, reads_natively, rows
+from spec_tests.reliability.s3_server import SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+
+class Hidden(LocalStorage):
+    """A disk that nothing but lakekit opens."""
+
+    def polars(self, path: str) -> None:
+        return None
+
+
+HIDDEN = Hidden()
 TABLES = fixtures() / "tables"
 COLUMNS = {
     "k": "INT NOT NULL",
@@ -439,3 +451,28 @@ def test_changes_that_cannot_be_asked(spark: SparkSession, append: lk.Table) -> 
         ls.changes(spark, append, 0, mode="all")
     with pytest.raises(lk.SnapshotNotFound):
         ls.changes(spark, append, 0, 99)
+
+
+# ---- object stores -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: SparkSession) -> None:
+    with S3Server() as server:
+        table = lk.create(server.url("w/t"), {"k": "INT", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1"}, storage_options=server.options)
+        table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+        table.upsert([{"k": 2, "v": "c"}])
+        assert rows(ls.read(spark, table)) == ["(1, 'a')", "(2, 'c')"]
+        found = planned(table)
+        assert not any(SECRET_KEY.encode() in data for data in cut.tasks(found, found.raw, 1))
+        clean = planned(table, **{"scan.snapshot-id": "1"})
+        said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
+        assert [native.alone(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]
+        assert native._spoken(said.handle, server.url("w/t/x")).startswith("s3a://")
+
+
+def test_a_store_that_only_lakekit_can_open_is_told_where_spark_is_to(tmp_path: Path) -> None:
+    table = replace(lk.create(tmp_path / "t", {"k": "INT"}), storage=HIDDEN)
+    table.append([{"k": 1}])
+    assert not native.alone(planned(table), table.schema.fields).any()
+    with pytest.raises(lk.Unsupported, match="spark.read.native=on, and only lakekit can open the files of t"):
+        native.alone(planned(table, **{"spark.read.native": "on"}), table.schema.fields)
