@@ -244,6 +244,8 @@ TABLES = (
     spark | yes | - | PySpark 4.0 to 4.3 as executors: tasks of it run lakekit
     spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
+    spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
+    spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """
     system table | ENGINE 10 | READ

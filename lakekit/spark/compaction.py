@@ -10,6 +10,7 @@ driver    `commit.publish`, once: where another compaction was faster nothing ch
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,7 @@ from lakekit.commit.publish import publish_once
 from lakekit.errors import InvalidOption
 from lakekit.meta import snapshots
 from lakekit.spark import session, write_task
-from lakekit.spark.writes import collected
-from lakekit.table.opening import open as open_table
-from lakekit.table.table import Table
+from lakekit.spark.writes import collected, handle_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.ordered import Strategy
     from lakekit.care.compact import Asked
     from lakekit.commit.outcome import Commit
+    from lakekit.table.table import Table
     from lakekit.write.writers import Place
 
 
@@ -53,14 +53,15 @@ def compact(
     nothing changed; and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    handle = (table_or_path if isinstance(table_or_path, Table) else open_table(table_or_path)).handle()
+    handle = handle_of(table_or_path)
     job = caring.asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and handle.kind == "key":
         raise InvalidOption(f"{handle.name} has a primary key: tasks do not sort such a table, t.compact(order_by=…) does, in one process", key="order_by")
     newest = snapshots.latest(job.handle)
     standing = Standing.of(job.handle, newest)
     tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), newest.id))
-    messages = collected(job.handle, session.run(spark, tasks, partial(_compacted, job), write_task.ANSWER)) if tasks else []
+    sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
+    messages = collected(job.handle, session.run(spark, tasks, partial(_compacted, sent), write_task.ANSWER)) if tasks else []
     return maintain.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
 
 

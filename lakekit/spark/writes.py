@@ -27,9 +27,8 @@ from lakekit.care import maintain
 from lakekit.commit import abandoned, publish as publishing
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.spark import session, types, write_task
+from lakekit.spark import asked, session, types, write_task
 from lakekit.spark.write_task import TASK, Job
-from lakekit.table.opening import open as open_table
 from lakekit.table.table import Table
 from lakekit.table.writer import replaced
 from lakekit.write import conform
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from lakekit.commit.outcome import Commit
     from lakekit.commit.overwrite import Overwrite
@@ -73,10 +73,10 @@ def write(
     """
     spark = df.sparkSession
     session.check(spark)
-    handle = (table_or_path if isinstance(table_or_path, Table) else open_table(table_or_path)).handle()
+    handle = handle_of(table_or_path)
     overwrite = _check(handle, mode, partition, row_kind, commit_user=commit_user, identifier=identifier)
     publishing.refuse(handle)
-    _check_columns(df, handle, row_kind)
+    check_columns(df.schema, handle, row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
         done = publishing.known(handle, commit_user=commit_user, identifier=number)
@@ -84,12 +84,12 @@ def write(
             return done
     is_batch = identifier is None
     job = Job(
-        handle=handle,
+        handle=replace(handle, keeper=None),
         commit_user=commit_user or handle.new_commit_user(),
         replaces=overwrite is not None,
         batch=is_batch,
         row_kind=row_kind,
-        cut=Cut.of(handle, parallelism=_parallelism(spark), most=_shuffle_partitions(spark), batch=is_batch),
+        cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(handle, _spread(df, job))
     return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
@@ -118,6 +118,14 @@ def committed(
     return maintain.after(handle, done, messages)
 
 
+def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:
+    """The facts of a table that is written to. Raises `InvalidOption` for a system table, and what opening raises."""
+    table = asked.table_of(table_or_path)
+    if not isinstance(table, Table):
+        raise InvalidOption(f"{table.name} is a system table, which is made of what a table holds: write to that table", key="table", value=table.name)
+    return table.handle()
+
+
 # ---- before any task ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -144,27 +152,15 @@ def _check(
     return replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
 
 
-def _check_columns(df: DataFrame, handle: Handle, row_kind: str | None) -> None:
+def check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> None:
     """Raises what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
-        for field in df.schema
+        for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
     for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind):
         pass  # no row, only checks
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """About how many tasks keep all cores busy."""
-    context = getattr(spark, "_sc", None)
-    if context is not None:
-        return max(1, int(context.defaultParallelism))
-    found = spark.range(0, _MOST_SEEN).select(functions.spark_partition_id().alias("at")).agg(functions.max("at")).first()  # how Connect cuts a range tells
-    return 1 + int(found[0] or 0) if found else 1
-
-
-_MOST_SEEN = 100_000
 
 
 def _shuffle_partitions(spark: SparkSession) -> int:

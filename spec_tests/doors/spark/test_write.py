@@ -241,6 +241,18 @@ def test_two_drivers(spark, tmp_path, monkeypatch):
         assert {name for name in left(t) if name.startswith("data-")} == before
 
 
+def test_a_table_of_a_catalog(spark, tmp_path):
+    """Tasks get nothing of the catalog, which may hold connections and locks; the commit goes through it."""
+    with lk.connect(str(tmp_path / "w"), metastore="jdbc", uri=f"sqlite:///{tmp_path}/c.db", options={"lock.enabled": "true"}) as cat:
+        cat.create_database("db")
+        t = cat.create_table("db.t", COLUMNS, **KINDS["fixed"])
+        ls.write(frame_of(spark, rows(0, 20)), t)
+        assert ls.compact(spark, cat["db.t"], full=True).kinds == ("COMPACT",)
+        assert read(cat["db.t"]).equals(rows(0, 20))
+        with pytest.raises(InvalidOption, match="system table"):
+            ls.write(frame_of(spark, rows(0, 1)), cat["db.t$files"])
+
+
 # ---- Spark's own types ----------------------------------------------------------------------------------------------------------------------
 
 
