@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from lakekit.bucket import changelog as changelogs, slices
+from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
@@ -33,7 +33,7 @@ from lakekit.lsm import changelog as differences, keys as keyed, merge, runs
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -211,10 +211,19 @@ class _Work:
     def rewrite(self, sections: Sequence[_Section], *, drops: bool) -> None:
         """Reads, merges and writes some files together."""
         frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
-        self.after += self._written(self.unit.output_level, "data", frames)
+        keys: list[pl.DataFrame] = []
+        made = self._written(self.unit.output_level, "data", _keys_told(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
+        if len(made) == 1:
+            self._keep(made[0], keys)
+        self.after += made
         files = [file for section in sections for file in section.files]
         self.before += files
         self.rewritten.update(file.name for file in files)
+
+    def _keep(self, file: DataFile, keys: Sequence[pl.DataFrame]) -> None:
+        """Holds the keys of a file that was just written: the next lookup asks for them."""
+        if keys and sum(part.height for part in keys) == file.row_count:
+            held_keys.keep(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
 
     def undo(self) -> None:
         """Removes the files made so far."""
@@ -252,7 +261,8 @@ class _Work:
             # what a slice was merged from is gone before its rows are written
             if way == "lookup" and self.job.marks_only:
                 found = self._versions(piece, way)
-                self.job.previous(found.filter(pl.col(LEVEL) == 0).select(self.job.rule.key))
+                fresh = np.flatnonzero(found.get_column(LEVEL).to_numpy() == 0)  # gathered: a filter would be a query, and wait for the threads of others
+                self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
                 yield _in_order(found, self.job.rule, drops=drops)
             elif way != "plain":
                 yield self._changed(piece, way, waiting, drops=drops)
@@ -266,6 +276,7 @@ class _Work:
         """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
         if len(sections) == 1 and len(sections[0].files) == 1 and (held := self.job.flushed.get(sections[0].files[0].name)) is not None:
             self.job.previous(held)
+            self._keep(sections[0].files[0], [held])
             return
         task = self._task(sections)
         with refused(task.handle, task.paths):
@@ -359,6 +370,16 @@ class _Work:
         found = write_run(target, (frame for frame in frames if frame.height))
         self.made += found
         return found
+
+
+def _keys_told(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames; `told` takes their keys, as long as those are not too many to be held."""
+    rows = 0
+    for frame in frames:
+        rows += frame.height
+        if rows <= held_keys.MOST_ROWS:
+            told.append(pl.DataFrame([frame.get_column(name) for name in key]))
+        yield frame
 
 
 def _in_order(section: pl.DataFrame, rule: MergeRule, *, drops: bool) -> pl.DataFrame:

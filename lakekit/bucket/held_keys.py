@@ -54,6 +54,12 @@ def rows_of(handle: Handle, file: DataFile, path: str, asked: Ints, *, span: flo
     return found, at[found]
 
 
+def keep(handle: Handle, path: str, keys: pl.DataFrame) -> None:
+    """Holds the keys of a file that was just written, as they lie in it; nothing where they are no single column of whole numbers."""
+    if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MOST_ROWS:
+        _put(handle, path, keys.to_series())
+
+
 def ends(handle: Handle, path: str) -> tuple[int, int] | None:
     """The smallest and the greatest key of a file whose keys are held."""
     found: Ints | None = handle.world.decoded.get(_key(handle, path))
@@ -73,10 +79,15 @@ def _held(handle: Handle, file: DataFile, path: str, span: float) -> Ints | None
         return None
     with refused(handle, [path]):
         column = scan_files(handle, [file], [path], handle.schema.key_fields).collect().to_series()
+    return _put(handle, path, column)
+
+
+def _put(handle: Handle, path: str, column: pl.Series) -> Ints | None:
+    """Keeps the keys of a file; None where they cannot be searched."""
     if column.null_count():
         return None
     found = values(column).astype(np.int64)
     if (found[1:] <= found[:-1]).any():  # no run: whoever wrote it, binary search would miss rows
         return None
-    handle.world.decoded.put({key: found}, found.nbytes)
+    handle.world.decoded.put({_key(handle, path): found}, found.nbytes)
     return found

@@ -76,7 +76,7 @@ def lookup(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
     """
     if not older.runs or not keys.height:
         return Found(rows=_none(older, columns), positions={})
-    numbers = held_keys.numbers_of(keys.select(older.key))
+    numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
     found = None if numbers is None else _by_number(older, numbers, columns)
     return _by_join(older, keys.unique(older.key), columns) if found is None else found
 

@@ -14,6 +14,7 @@ Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `Deletio
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -114,9 +115,27 @@ def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = No
     return read_entry(Cursor(data, path=path), limit=limit)
 
 
+def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
+    """`encode` of each of some vectors. Those of files with fewer than 2^32 rows are encoded at once, which costs about as much as one."""
+    if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
+        return [encode(positions, bits) for positions in vectors]
+    every, ends = bitmap.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
+    heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
+    bodies = [every[start:end].tobytes() for start, end in pairwise(ends.tolist())]
+    return [head if head is _NO_BITMAP else head + body for head, body in zip(heads, bodies, strict=True)]
+
+
+_NO_BITMAP = MAGIC_64 + bytes(8)
+_ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
+"""What a vector of 64 bits begins with where no position needs more than 32: how many bitmaps, and the first one's key."""
+
+
 def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """`length | data | crc`."""
-    data = encode(positions, bits)
+    return _entry(encode(positions, bits))
+
+
+def _entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
@@ -138,8 +157,8 @@ def read_file(data: bytes, *, path: str | None = None, marks: Marks | None = Non
 def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[Range]]:
     """An index file and where each vector is in it, as `_DELETIONS_VECTORS_RANGES` says it (the length differs between 32 and 64 bit)."""
     out, ranges = bytearray([VERSION]), []
-    for positions in vectors:
-        entry = encode_entry(positions, bits)
+    for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
+        entry = _entry(data)
         ranges.append(Range(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
         out += entry
     return bytes(out), ranges

@@ -68,6 +68,14 @@ def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
     assert deletion_vector.decode(gapped).tolist() == deletion_vector.decode(data).tolist() == [5, 2**33 + 1]
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("last", [7, 2**32 - 1, 2**33])
+def test_vectors_encoded_at_once_are_those_encoded_alone(bits: int, last: int) -> None:
+    every = [np.array(found, np.uint64) for found in ([5], [], [0, 1, 2, 70_000], range(9000), [last])]
+    every = every if bits == 64 or last < 2**32 else every[:-1]
+    assert deletion_vector.encode_many(every, bits) == [deletion_vector.encode(one, bits) for one in every]
+
+
 def test_a_deletion_file_without_vectors_is_one_byte() -> None:
     assert deletion_vector.write_file([]) == (b"\1", [])
     assert deletion_vector.read_file(b"\1") == []

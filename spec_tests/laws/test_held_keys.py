@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import lakekit as lk
 from lakekit.bucket import held_keys
 from lakekit.bucket.lookup import Older, _by_join, lookup
 from lakekit.format.dtypes import polars_schema
@@ -46,3 +47,20 @@ def test_keys_that_do_not_ascend_are_not_held(tmp_path):
     older = Older(handle=handle, partition=EMPTY_ROW, bucket=0, runs=(Run(level=5, files=files),))
     assert held_keys.rows_of(handle, files[0], older.path(files[0]), np.array([2]), span=1.0) is None
     assert lookup(older, pl.DataFrame({"k": [9]}), ()).positions[files[0].name].tolist() == [3]
+
+
+def test_keys_of_files_that_were_just_written_are_not_read(tmp_path, monkeypatch):
+    """Neither of those that only move to another level nor of those that are merged."""
+    written = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options={"bucket": "1", "deletion-vectors.enabled": "true"})
+
+    def read(*_arguments, **_options):
+        raise AssertionError
+
+    monkeypatch.setattr(held_keys, "scan_files", read)
+    stands = {}
+    for turn in range(8):
+        rows = [{"k": (7 * turn + i) % 40, "v": turn} for i in range(10)]
+        written.upsert(rows)
+        stands |= {row["k"]: turn for row in rows}
+    assert dict(written.scan().select("k", "v").collect().rows()) == stands
+    assert 0 not in written.files()["level"].to_list()
