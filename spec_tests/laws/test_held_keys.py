@@ -59,7 +59,7 @@ def test_keys_of_files_that_were_just_written_are_not_read(tmp_path, monkeypatch
     monkeypatch.setattr(held_keys, "scan_files", read)
     stands = {}
     for turn in range(8):
-        rows = [{"k": (7 * turn + i) % 40, "v": turn} for i in range(10)]
+        rows = [{"k": (turn + 3 * i) % 40, "v": turn} for i in range(12)]
         written.upsert(rows)
         stands |= {row["k"]: turn for row in rows}
     assert dict(written.scan().select("k", "v").collect().rows()) == stands
