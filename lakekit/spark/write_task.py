@@ -17,12 +17,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from lakekit import errors
 from lakekit.codec import hashing
 from lakekit.commit import abandoned
-from lakekit.errors import LakekitError, SchemaMismatch, ValueOutOfRange
+from lakekit.errors import LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
@@ -43,7 +44,10 @@ _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.stri
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number."""
+    """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number.
+
+    `columns`: the names of the frame's columns, where Spark has them under those of `plain`; it finds no column of a function whose name has a dot.
+    """
 
     handle: Handle
     commit_user: str
@@ -52,6 +56,7 @@ class Job:
     row_kind: str | None
     cut: Cut | None
     signs: tuple[int, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -61,6 +66,11 @@ class Job:
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
+
+
+def plain(count: int) -> list[str]:
+    """Names of columns that Spark finds whatever they are called, by their place."""
+    return [f"_lakekit_{at}" for at in range(count)]
 
 
 def signs(count: int) -> tuple[int, ...]:
@@ -83,7 +93,8 @@ def number(job: Job, batch: pa.RecordBatch) -> pa.Array:
     """
     handle = job.handle
     try:
-        frames = [conform.some(frame, handle, job.tasks.names) for frame in conform.opened(lifted(batch, handle), handle).pieces(handle)]
+        pieces = conform.opened(_lifted(job, batch), handle).pieces(handle)
+        frames = [conform.some(frame, handle, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
@@ -95,6 +106,14 @@ def numbered(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     """The batches with the column that says which task their rows belong to."""
     for batch in batches:
         yield pa.RecordBatch.from_arrays([*batch.columns, number(job, batch)], [*batch.schema.names, TASK])
+
+
+def _lifted(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns as the table has them, under their own names."""
+    if job.columns is not None:
+        own = dict(zip(plain(len(job.columns)), job.columns, strict=True))
+        batch = batch.rename_columns([own[name] for name in batch.schema.names])
+    return lifted(batch, job.handle)
 
 
 def lifted(batch: pa.RecordBatch, handle: Handle) -> pa.RecordBatch:
@@ -146,8 +165,18 @@ def _share(job: Job, first: pa.RecordBatch) -> Share | None:
 
 
 def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    rows = (lifted(batch if job.cut is None else batch.drop_columns([TASK]), job.handle) for batch in batches)
+    rows = (_lifted(job, batch) for batch in (batches if job.cut is None else _of_one_task(batches)))
     return conform.batches(rows, job.handle, row_kind=job.row_kind)
+
+
+def _of_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches without the column of their task. Raises `Unsupported` where Spark brought rows of two together: a key could come to lie in two buckets."""
+    met: set[int] = set()
+    for batch in batches:
+        met.update(pc.unique(batch.column(TASK)).to_pylist())  # scalar: one a task
+        if len(met) > 1:
+            raise Unsupported(f"this Spark brought the rows of tasks {sorted(met)} of a write together; each needs a task of its own", feature="spark.write")
+        yield batch.drop_columns([TASK])
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------------------------------

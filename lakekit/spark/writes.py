@@ -89,9 +89,10 @@ def write(
         replaces=overwrite is not None,
         batch=is_batch,
         row_kind=row_kind,
+        columns=tuple(df.columns),
         cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
-    messages = collected(handle, _spread(df, job))
+    messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job))
     return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
 
 
@@ -187,7 +188,7 @@ def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFra
 
 def _numbered(df: DataFrame, job: Job) -> DataFrame:
     """The rows with the column of their task. Only the columns that decide go to Python, where Spark can do that, as from 4.1 on."""
-    names = [name for name in df.columns if name in job.tasks.names]
+    names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
         return df.withColumn(TASK, functions.arrow_udf(_numbering(job), spark_types.IntegerType())(functions.struct(*names)))
     schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])

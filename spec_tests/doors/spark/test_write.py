@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -272,6 +273,19 @@ def test_every_type_of_spark(spark, tmp_path):
     assert (third["i8"], third["f64"], str(third["d"]), third["bin"], third["a"], third["r"]) == (3, 3.0, "3.000", b"s3", [3, None], {"x": 3, "y": ["z"]})
     assert (third["at"].isoformat(), third["when"].isoformat()) == ("2024-03-31T01:02:03.123456", "2024-03-31T01:02:03.123456+00:00")
     assert (third["time"].isoformat(), third["nothing"], third["m"]) == ("00:00:03", None, [{"key": "a", "value": 3}])
+
+
+@pytest.mark.parametrize("bucket", ["2", "-1"])
+def test_names_and_zones_that_spark_reads_otherwise(spark, tmp_path, bucket):
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.sql("SELECT id AS `a.b`, id AS `c``d`, timestamp'2024-03-31 01:02:03' AS `when` FROM range(20)")
+        columns = {"a.b": "BIGINT NOT NULL", "c`d": "BIGINT", "when": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+        t = lk.create(tmp_path / "t", columns, primary_keys=["a.b"], options={"bucket": bucket})
+        ls.write(frame, t)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert t.scan().collect().sort("a.b").row(7) == (7, 7, datetime(2024, 3, 31, 5, 2, 3, tzinfo=UTC))
 
 
 def test_where_spark_cannot_be_told_the_partition(spark, tmp_path, monkeypatch):
