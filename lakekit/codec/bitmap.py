@@ -192,7 +192,7 @@ def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint3
         if kind == _ARRAY:
             low: NDArray[np.integer] = np.frombuffer(found.data, "<u2", card, start)
         elif kind == _BITMAP:
-            low = np.flatnonzero(np.unpackbits(np.frombuffer(found.data, np.uint8, 8192, start), bitorder="little"))
+            low = np.flatnonzero(np.unpackbits(np.frombuffer(found.data, np.uint8, 8192, start), bitorder="little").view(np.bool_))
         else:
             low = spans(*_runs(found.data, start))
         out[at : at + card] = low

@@ -66,7 +66,8 @@ def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.
     first, last = np.searchsorted(positions, (low, high + 1))
     window = np.full(high - low + 1, not found)
     window[positions[first:last] - low] = found
-    return pl.Series(rows.name, window[numbers - low])
+    whole = len(window) == len(numbers) and not np.count_nonzero(numbers[1:] - numbers[:-1] != 1)  # nothing was left out before: nothing to be gathered
+    return pl.Series(rows.name, window if whole else window[numbers - low])
 
 
 def _gone(files: Sequence[DataFile], dropped: Mapping[str, NDArray[np.unsignedinteger]]) -> NDArray[np.int64] | None:
