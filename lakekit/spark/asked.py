@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakekit.catalog.system_table import SystemTable
 from lakekit.change import conditions
 from lakekit.errors import SchemaMismatch
 from lakekit.format.dtypes import polars_schema
@@ -17,6 +18,7 @@ from lakekit.read.plan import ANYWHERE
 from lakekit.read.spelled import text_of
 from lakekit.table.opening import open as open_table
 from lakekit.table.reading import check_one_position
+from lakekit.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +27,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.catalog.system_table import SystemTable
     from lakekit.meta.handle import Handle
     from lakekit.predicate import Predicate
-    from lakekit.table.table import Table
     from lakekit.types import Field
 
 MICROSECONDS = {"lakekit.timestamp-unit": "us"}
@@ -44,8 +44,13 @@ class Rows:
 
 
 def table_of(given: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
-    """The table that was given, or the one at a path."""
-    return open_table(given) if isinstance(given, str) or hasattr(given, "__fspath__") else given
+    """The table that was given, or the one at a path. Raises what opening raises, and `TypeError` for neither."""
+    if isinstance(given, (Table, SystemTable)):
+        return given
+    if not isinstance(given, str) and not hasattr(given, "__fspath__"):
+        msg = f"a read of Spark takes a table, one of its system tables or a path, not {type(given).__name__}"
+        raise TypeError(msg)
+    return open_table(given)
 
 
 def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
@@ -60,6 +65,8 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
         return tuple(fields)
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise SchemaMismatch(f"columns= of a read of {table} takes a list of names, not {names!r}")
+    if not names:
+        raise SchemaMismatch(f"columns= of a read of {table} names none; to count rows read any one column")
     by_name = {field.name: field for field in fields}
     for name in names:
         if name not in by_name:

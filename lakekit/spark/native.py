@@ -30,6 +30,7 @@ from pyspark.sql import functions as sql
 from lakekit.errors import Unsupported
 from lakekit.files.evolve import same
 from lakekit.files.places import data_file_paths, partition_values
+from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND
 from lakekit.meta import schemas
 from lakekit.spark.conditions import column
 from lakekit.spark.types import read_fields, spark_schema, spark_type
@@ -108,7 +109,10 @@ def _opens(handle: Handle, mode: str) -> bool:
 
 
 def _names_differ(handle: Handle) -> bool:
-    names = [name.lower() for name in handle.schema.names]
+    """Whether the columns differ in more than their case, from each other and from those that files of key tables have beside them."""
+    schema = handle.schema
+    system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
+    names = [name.lower() for name in (*schema.names, *system)]
     return len(set(names)) == len(names)
 
 

@@ -34,7 +34,6 @@ def spark() -> Iterator[SparkSession]:
     """A small classic session on this machine: two cores, no pages, a JVM that starts fast."""
     from lakekit.spark import session
 
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = session.start(

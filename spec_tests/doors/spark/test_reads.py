@@ -126,6 +126,10 @@ def test_names_that_differ_in_case_alone_do_not(tmp_path: Path) -> None:
     table = lk.create(tmp_path / "t", {"a": "INT", "A": "INT"})
     table.append([{"a": 1, "A": 2}])
     assert not native.alone(planned(table), table.schema.fields).any()
+    for name, alike in (("other", True), ("_key_k", False), ("_Value_Kind", False)):
+        table = lk.create(tmp_path / name, {"k": "INT", name: "INT"}, primary_keys=["k"], options={"bucket": "1"})
+        table.upsert([{"k": 1, name: 2}])
+        assert native.alone(planned(table), table.schema.fields).any() == alike
 
 
 @pytest.mark.parametrize("text", ["TIME(3)", "TIMESTAMP(9)", "VARIANT", "ARRAY<TIME(0)>", "MULTISET<INT>", "ROW<t TIMESTAMP(7)>"])
@@ -221,6 +225,7 @@ def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: l
     ("how", "error", "said"),
     [
         ({"columns": ["K"]}, lk.ColumnNotFound, "columns= names column 'K', which t has not"),
+        ({"columns": []}, lk.errors.SchemaMismatch, "columns= of a read of t names none; to count rows read any one column"),
         ({"columns": "k"}, lk.errors.SchemaMismatch, "columns= of a read of t takes a list of names, not 'k'"),
         ({"columns": ["k", "k"]}, lk.errors.SchemaMismatch, "names k twice"),
         ({"where": "q > 1"}, lk.ColumnNotFound, "where names column 'q', which t has not"),
@@ -235,6 +240,11 @@ def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: l
 def test_what_cannot_be_asked(spark: SparkSession, append: lk.Table, how: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         ls.read(spark, append, **how)
+
+
+def test_what_is_no_table(spark: SparkSession) -> None:
+    with pytest.raises(TypeError, match="a read of Spark takes a table, one of its system tables or a path, not LazyFrame"):
+        ls.read(spark, pl.LazyFrame())  # type: ignore[arg-type]
 
 
 def test_no_table_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -474,5 +484,5 @@ def test_a_store_that_only_lakekit_can_open_is_told_where_spark_is_to(tmp_path: 
     table = replace(lk.create(tmp_path / "t", {"k": "INT"}), storage=HIDDEN)
     table.append([{"k": 1}])
     assert not native.alone(planned(table), table.schema.fields).any()
-    with pytest.raises(lk.Unsupported, match="spark.read.native=on, and only lakekit can open the files of t"):
+    with pytest.raises(lk.Unsupported, match=r"spark\.read\.native=on, and only lakekit can open the files of t"):
         native.alone(planned(table, **{"spark.read.native": "on"}), table.schema.fields)

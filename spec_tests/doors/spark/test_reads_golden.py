@@ -41,9 +41,19 @@ BEYOND = {
 """What Spark's types cannot hold: a sum beyond its DECIMAL, a map with a null key."""
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("name", EVERY)
+def test_a_golden_table_without_sparks_own_reader(spark: SparkSession, name: str) -> None:
+    held(spark, lk.open(TABLES / name, options={"spark.read.native": "off"}))
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FEW else [pytest.mark.deep]) for name in EVERY])
 def test_a_golden_table(spark: SparkSession, name: str) -> None:
-    table = lk.open(TABLES / name)
+    held(spark, lk.open(TABLES / name))
+
+
+def held(spark: SparkSession, table: lk.Table) -> None:
+    name = table.name
     if name in BEYOND:
         with pytest.raises(PySparkException, match=BEYOND[name]):
             ls.read(spark, table).collect()
