@@ -267,24 +267,27 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
     heads = np.zeros((width // 8, count), np.uint64)
     slots: list[NDArray[np.uint64]] = []
     parts: list[tuple[_Part, NDArray[np.int64]]] = []
-    sizes = np.full(count, width + 8 * len(types), np.int64)
+    least = width + 8 * len(types)
+    sizes: NDArray[np.int64] = np.zeros(0, np.int64)
     for i, (column, t) in enumerate(zip(arrays, types, strict=True)):
         nulls = nulls_of(column)
         if column.null_count:
             heads[(i + 8) >> 6] |= nulls.astype(np.uint64) << np.uint64((i + 8) & 63)
         slot, part = _encode_column(column, t, nulls)
         if part is not None:
+            sizes = sizes if parts else np.full(count, least, np.int64)
             slot = np.where(part.room > 0, slot | (sizes.astype(np.uint64) << np.uint64(32)), slot)
             parts.append((part, sizes))
             sizes = sizes + part.room
         slots.append(slot)
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = np.arange(count + 1, dtype=np.int64) * least
+    if parts:
+        np.cumsum(sizes, out=offsets[1:])
     if count and offsets[-1] > _MAX_BYTES:
         msg = f"{offsets[-1]} bytes of binary rows at once: give fewer rows at a time"
         raise LimitExceeded(msg, field="rows")
     words = np.zeros(int(offsets[-1]) // 8, np.uint64)
-    size = int(sizes[0]) if count and (not parts or bool((sizes == sizes[0]).all())) else None
+    size = (int(sizes[0]) if bool((sizes == sizes[0]).all()) else None) if count and parts else least if count else None
     table = words.reshape(count, size // 8) if size is not None else None
     for j, item in enumerate([*heads, *slots]):
         if table is not None:

@@ -80,13 +80,19 @@ def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[
 
 
 def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Hashes of rows of one length: `table` is rows × words."""
+    """Hashes of rows of one length: `table` is rows × words. While all rows have the same words, as where they begin, one hash is enough."""
     found = np.empty(len(table), np.int32)
     for start in range(0, len(table), _STEP):
         piece = table[start : start + _STEP]
-        h = np.full(len(piece), 42, np.uint32)
+        h = np.full(1, 42, np.uint32)
         for j in range(table.shape[1]):
-            _stir(h, piece[:, j])
+            words = piece[:, j]
+            if len(h) < len(words):
+                if (words == words[0]).all():
+                    words = words[:1]
+                else:
+                    h = np.full(len(words), h[0])
+            _stir(h, words)
         found[start : start + _STEP] = _finish(h, 4 * table.shape[1])
     return found
 
