@@ -12,16 +12,16 @@ Source: ENGINE.md 1.6, 8.3 and 8.4; `DeleteFromPaimonTableCommand`, `PrimaryKeyT
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lakekit.bucket.read import KIND
-from lakekit.change import row_change
-from lakekit.change.conditions import condition
+from lakekit.change.conditions import condition, is_row_wise
 from lakekit.change.found import Found
 from lakekit.change.rewriting import take_away
-from lakekit.change.row_change import RowChange
+from lakekit.change.row_change import RowChange, Statement
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import InvalidOption
 from lakekit.lsm import rule as rules
@@ -38,23 +38,40 @@ def delete(handle: Handle, where: pl.Expr | str) -> Commit:
     Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another
     commit rewrote or marked the same files meanwhile: nothing changed.
     """
+    return statement(handle, where).commit()
+
+
+def statement(handle: Handle, where: pl.Expr | str) -> Statement:
+    """What `delete` does. Raises what it raises for the condition."""
     expr, found = condition(where, handle), Found.at_newest(handle)
     everything, row_by_row = found.always(expr), handle.options.delete_force_produce_changelog
-    if everything and found.snapshot is not None and not row_by_row:
-        return row_change.replace(handle, Overwrite.whole())
-    partitions = [] if everything is False else None if row_by_row else found.partitions(expr)
+    replaces = Overwrite.whole() if everything and found.snapshot is not None and not row_by_row else None
+    partitions = [] if everything is False else None if row_by_row or replaces is not None else found.partitions(expr)
     if partitions:
-        return row_change.replace(handle, Overwrite.exactly(partitions))
+        replaces = Overwrite.exactly(partitions)
     by_rows = handle.kind == "key" and takes_deletes(handle)
-    with RowChange.of(handle, only_adds=not by_rows) as change:
-        if found.snapshot is None or partitions is not None:
-            return change.commit()
-        if by_rows:
-            write_deletes(change, found, expr)
-        else:
-            stored = found.stored(expr)
-            take_away(change, stored, stored.marked(expr))
-        return change.commit()
+    return Statement(
+        handle=handle,
+        found=found,
+        where=expr,
+        only_adds=not by_rows,
+        fill=_nothing if found.snapshot is None or partitions is not None else partial(_rows if by_rows else _stored, expr=expr),
+        by_place=is_row_wise(expr, found.schema),
+        replaces=replaces,
+    )
+
+
+def _nothing(change: RowChange, found: Found) -> None:
+    """No row satisfies the condition."""
+
+
+def _rows(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+    write_deletes(change, found, expr)
+
+
+def _stored(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+    stored = found.stored(expr)
+    take_away(change, stored, stored.marked(expr))
 
 
 def takes_deletes(handle: Handle) -> bool:

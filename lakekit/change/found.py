@@ -9,7 +9,7 @@ Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from pyroaring import BitMap
 from lakekit.change.conditions import computed, is_row_wise
 from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.files import deletions
-from lakekit.files.places import data_file_paths
+from lakekit.files.places import data_file_paths, place_of
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
@@ -53,10 +53,11 @@ _MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A table at one snapshot, for a change. `snapshot` None: it has no rows."""
+    """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it."""
 
     handle: Handle
     snapshot: Snapshot | None
+    some: frozenset[tuple[bytes, int]] | None = None
 
     @staticmethod
     def at_newest(handle: Handle) -> Found:
@@ -73,7 +74,17 @@ class Found:
     def plan(self, expr: pl.Expr | None = None) -> Plan:
         """What has to be read for the rows that satisfy a condition."""
         condition = Condition() if expr is None else self._condition(expr)
-        return plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+        plan = plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+        if self.some is None:
+            return plan
+        raw = [at for at in plan.raw if place_of(plan.entries, int(at)) in self.some]
+        merged = tuple(bucket for bucket in plan.merged if (bucket.partition, bucket.bucket) in self.some)
+        return replace(plan, raw=np.array(raw, np.int64), merged=merged)
+
+    def places(self, expr: pl.Expr) -> list[tuple[bytes, int]]:
+        """Where rows may be that satisfy a condition."""
+        plan = self.plan(expr)
+        return sorted({place_of(plan.entries, int(at)) for at in plan.chosen})
 
     def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
         """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.

@@ -18,10 +18,12 @@ from lakekit.commit.publish import publish_once
 from lakekit.write.writers import Writers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     import polars as pl
 
+    from lakekit.change.found import Found
     from lakekit.commit.outcome import Commit
     from lakekit.commit.overwrite import Overwrite
     from lakekit.meta.handle import Handle
@@ -48,11 +50,15 @@ class RowChange:
         """Takes rows as `conform.batches` gives them."""
         self._writers.write(frame)
 
-    def commit(self) -> Commit:
-        """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
+    def prepare(self) -> list[CommitMessage]:
+        """What was done, as messages for a commit. From here on the files are the messages'."""
         self.messages += self._writers.prepare()
         done, self.messages = self.messages, []
-        return publish_once(self.handle, done, commit_user=self.user)
+        return done
+
+    def commit(self) -> Commit:
+        """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
+        return publish_once(self.handle, self.prepare(), commit_user=self.user)
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +66,31 @@ class RowChange:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._writers.drop()
         abandoned.abort(self.handle, self.messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What a statement does to rows that it finds by a condition, to those of some places like to all.
+
+    `fill` writes to a change, of a table in which the rows were found, what becomes of them. `only_adds` is that of `RowChange.of`. `by_place`: what happens in
+    one place, (partition, bucket), does not depend on the others. `replaces`: nothing is to be read, these go.
+    """
+
+    handle: Handle
+    found: Found
+    where: pl.Expr
+    only_adds: bool
+    fill: Callable[[RowChange, Found], None]
+    by_place: bool
+    replaces: Overwrite | None = None
+
+    def commit(self) -> Commit:
+        """All of it, in one commit; none where there are no such rows."""
+        if self.replaces is not None:
+            return replace(self.handle, self.replaces)
+        with RowChange.of(self.handle, only_adds=self.only_adds) as change:
+            self.fill(change, self.found)
+            return change.commit()
 
 
 def replace(handle: Handle, overwrite: Overwrite) -> Commit:

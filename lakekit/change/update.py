@@ -8,6 +8,7 @@ Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `Paimon
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,20 +17,21 @@ from pyroaring import BitMap
 
 from lakekit.bucket.read import KIND
 from lakekit.change.assignments import assignments
-from lakekit.change.conditions import computed, condition
+from lakekit.change.conditions import computed, condition, is_row_wise
 from lakekit.change.found import ROW, Found
 from lakekit.change.rewriting import drop, mark
-from lakekit.change.row_change import RowChange
+from lakekit.change.row_change import RowChange, Statement
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
 from lakekit.write import conform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from lakekit.change.found import Stored
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
+
+    Does = Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None]
 
 _ENGINES = ("deduplicate", "partial-update")
 
@@ -40,24 +42,38 @@ def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -
     Raises `InvalidOption` for a merge engine that takes no updates, `SchemaMismatch` for a column of the primary key, what `delete` raises for conditions,
     what appending raises for values, `Conflict`.
     """
+    return statement(handle, values, where).commit()
+
+
+def statement(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Statement:
+    """What `update` does. Raises what it raises for the engine, the condition and the columns."""
     check_engine(handle, "Update")
     found = Found.at_newest(handle)
     expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
     if keys := [name for name in new if name in handle.schema.primary_keys]:
         raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
-    columns = list(new.values())
-    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
-        if found.snapshot is None or found.always(expr) is False:
-            return change.commit()
-        if handle.kind == "key":
-            for batch in found.batches(expr):
-                change.write(updated(batch, columns, handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
-        elif handle.options.deletion_vectors_enabled:
-            _moved(change, found.stored(expr), expr, columns)
-        else:
-            stored = found.stored(expr)
-            _in_place(change, stored, stored.marked(expr), columns)
-        return change.commit()
+    does = _keyed if handle.kind == "key" else _moved if handle.options.deletion_vectors_enabled else _in_place
+    return Statement(
+        handle=handle,
+        found=found,
+        where=expr,
+        only_adds=handle.kind == "append",
+        fill=partial(_filled, does=does, expr=expr, columns=list(new.values())),
+        by_place=is_row_wise(expr, found.schema),
+    )
+
+
+def _filled(
+    change: RowChange, found: Found, *, does: Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, columns: list[pl.Expr]
+) -> None:
+    if found.snapshot is not None and found.always(expr) is not False:
+        does(change, found, expr, columns)
+
+
+def _keyed(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+    """New rows are written over the old ones."""
+    for batch in found.batches(expr):
+        change.write(updated(batch, columns, change.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
 def check_engine(handle: Handle, what: str) -> None:
@@ -95,17 +111,19 @@ def updated(rows: pl.DataFrame, columns: list[pl.Expr], handle: Handle) -> pl.Da
         raise SchemaMismatch(wrong.message.replace(", or write with cast=True", " where the value is made"), column=wrong.column) from None
 
 
-def _moved(change: RowChange, stored: Stored, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+def _moved(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
     """Old rows are marked by deletion vectors, new ones appended."""
-    marked = BitMap()
+    stored, marked = found.stored(expr), BitMap()
     for batch in stored.batches(stored.rows().filter(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
         change.write(updated(batch, columns, change.handle))
     mark(change, stored, marked)
 
 
-def _in_place(change: RowChange, stored: Stored, marked: BitMap, columns: list[pl.Expr]) -> None:
+def _in_place(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
     """Files with marked rows are written anew, each row where it was."""
+    stored = found.stored(expr)
+    marked = stored.marked(expr)
     touched = stored.touched(marked)
     for at in touched:
         one, positions = stored.narrowed([at]), stored.positions(at, marked)

@@ -245,6 +245,8 @@ TABLES = (
     spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
     spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
+    spark.delete | - | yes | rows deleted by tasks of Spark, some buckets each, in one commit
+    spark.update | - | yes | rows updated by tasks of Spark, some buckets each, in one commit
     spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """

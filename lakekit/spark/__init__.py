@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakekit.spark.compaction import compact as compact
     from lakekit.spark.reads import read as read
     from lakekit.spark.session import start as start
+    from lakekit.spark.statements import delete as delete, update as update
     from lakekit.spark.writes import write as write
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
@@ -38,6 +39,7 @@ _HOMES = {
     "lakekit.spark.compaction": "compact",
     "lakekit.spark.reads": "read",
     "lakekit.spark.session": "start",
+    "lakekit.spark.statements": "delete update",
     "lakekit.spark.writes": "write",
 }
 """Where each public name lives."""

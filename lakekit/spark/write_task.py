@@ -23,7 +23,7 @@ from pyspark.sql import types as spark
 from lakekit import errors
 from lakekit.codec import hashing
 from lakekit.commit import abandoned
-from lakekit.errors import LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
+from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 TASK = "_lakekit_task"
 """The column that says which task a row belongs to."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
+ANSWERED = (InvalidOption, SchemaMismatch, ValueOutOfRange)
+"""What is answered and not raised: the next attempt would meet it again."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
@@ -138,8 +140,8 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
         messages = writers.prepare()
-    except (ValueOutOfRange, SchemaMismatch) as wrong:
-        answer = [_answer(wrong=wrong)]
+    except ANSWERED as wrong:
+        answer = refused(wrong)
     else:
         answer = [_answer(message) for message in messages]
     finally:
@@ -190,6 +192,11 @@ def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None 
 def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
     """Messages as answers of a task."""
     return [_answer(message) for message in messages]
+
+
+def refused(wrong: LakekitError) -> list[pa.RecordBatch]:
+    """What is wrong as the answer of a task."""
+    return [_answer(wrong=wrong)]
 
 
 def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:

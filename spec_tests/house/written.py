@@ -57,6 +57,7 @@ NAMED = {
     "doors/test_catalog_jdbc.py::test_secrets_are_in_no_text": "option.jdbc.user option.jdbc.password option.uri",
     "doors/test_folder_tables.py::test_an_object_table_is_what_was_listed": "object-table option.object-location procedure.refresh_object_table",
     "doors/spark/test_compaction.py::test_tables_compacted_by_spark_are_those_compacted_here": "spark.compact",
+    "doors/spark/test_statements.py::test_statements_of_spark_are_those_made_here": "spark.delete spark.update",
     "doors/spark/test_write.py::test_rows_written_by_spark_are_those_written_here": "spark.write",
     "laws/test_folders.py::test_what_is_written_is_read": "format-table option.format-table.partition-path-only-value",
     "laws/test_folders.py::test_files_elsewhere": "option.field-delimiter",

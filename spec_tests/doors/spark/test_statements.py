@@ -1,0 +1,106 @@
+"""A table after `ls.delete` and `ls.update` is the table after `t.delete` and `t.update`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.errors import ColumnNotFound, Conflict, InvalidOption, Unsupported, ValueOutOfRange
+
+ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "INT", "at": "TIMESTAMP(9)"}
+KINDS = {
+    "fixed": {"primary_keys": ["k", "p"], "partition_keys": ["p"], "options": {"bucket": "2"}},
+    "dynamic": {"primary_keys": ["k"], "options": {"dynamic-bucket.target-row-num": "20"}},
+    "cross": {"primary_keys": ["k"], "partition_keys": ["p"]},
+    "vectors": {"primary_keys": ["k"], "options": {"bucket": "2", "deletion-vectors.enabled": "true"}},
+    "append": {"partition_keys": ["p"]},
+    "append with vectors": {"partition_keys": ["p"], "options": {"deletion-vectors.enabled": "true"}},
+    "append in buckets": {"options": {"bucket": "2", "bucket-key": "k"}},
+}
+
+
+def rows(first: int, last: int) -> pl.DataFrame:
+    k = pl.int_range(first, last)
+    at = (pl.lit(1_700_000_000_000_000_001) + k).cast(pl.Datetime("ns"))
+    return pl.select(k=k, p=pl.format("p{}", k % 3), v=(k % 10).cast(pl.Int32), at=at)
+
+
+def two_alike(tmp_path, **how):
+    t = lk.create(tmp_path / "one" / "t", COLUMNS, **how)
+    t.append(rows(0, 60))
+    t.append(rows(60, 90) if not t.primary_keys else rows(40, 90))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    return t, lk.open(tmp_path / "two" / "t")
+
+
+def read(t):
+    return t.scan().collect().sort(pl.all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_statements_of_spark_are_those_made_here(spark, tmp_path, kind):
+    mine, theirs = two_alike(tmp_path, **KINDS[kind])
+    steps = [
+        (ls.delete, "delete", ["v = 3 OR k > 85"], {}),
+        (ls.update, "update", [{"v": pl.col("v") + 100}], {"where": (pl.col("k") % 7 == 1) & (pl.col("k") < 70)}),
+        (ls.delete, "delete", ["k = 1000"], {}),  # no such row
+        (ls.delete, "delete", [pl.col("v") == pl.col("v").max()], {}),  # a row among others
+    ]
+    for ours, name, given, how in steps:
+        done, wanted = ours(spark, mine, *given, **how), getattr(theirs, name)(*given, **how)
+        assert done.kinds == wanted.kinds
+        assert done.row_count == wanted.row_count
+        assert read(mine).equals(read(theirs))
+        assert mine.check(deep=True).ok
+    assert (read(mine)["at"].cast(pl.Int64) % 1000).n_unique() > 40, "digits that Spark has not are kept"
+
+
+def test_what_needs_no_task(spark, tmp_path, monkeypatch):
+    from lakekit.spark import session
+
+    mine, theirs = two_alike(tmp_path, **KINDS["fixed"])
+    monkeypatch.setattr(session, "run", None)
+    assert ls.delete(spark, mine, "p = 'p1'").kinds == theirs.delete("p = 'p1'").kinds == ("OVERWRITE",)
+    assert read(mine).equals(read(theirs))
+    assert ls.delete(spark, mine, "false").snapshot_ids == ()
+    ls.delete(spark, mine, "true")
+    assert not read(mine).height
+
+
+def test_what_is_refused_leaves_nothing(spark, tmp_path):
+    t, _ = two_alike(tmp_path, **KINDS["append"])
+    files = {path.name for path in Path(t.location).rglob("data-*")}
+    with pytest.raises(ColumnNotFound, match="nope"):
+        ls.delete(spark, t, "nope = 1")
+    with pytest.raises(ValueOutOfRange, match="column v"):
+        ls.update(spark, t, {"v": pl.col("k") + 2**40}, where="k < 5")
+    engine = lk.create(tmp_path / "e", COLUMNS, primary_keys=["k"], options={"bucket": "1", "merge-engine": "first-row"})
+    engine.append(rows(0, 9))
+    engine.append(rows(0, 12))
+    with pytest.raises(InvalidOption, match="first-row"):
+        ls.update(spark, engine, {"v": 1}, where="k = 1")
+    assert {path.name for path in Path(t.location).rglob("data-*")} == files
+
+
+def test_another_statement_was_faster(spark, tmp_path, monkeypatch):
+    from lakekit.spark import statements
+
+    t, _ = two_alike(tmp_path, **KINDS["append"])
+    collected = statements.collected
+
+    def slower(handle, answers):
+        found = collected(handle, answers)
+        t.delete("k = 4")
+        return found
+
+    monkeypatch.setattr(statements, "collected", slower)
+    with pytest.raises(Conflict):
+        ls.delete(spark, t, "k < 6")
+    assert read(t)["k"].to_list() == [k for k in range(90) if k != 4]
