@@ -117,7 +117,7 @@ def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tu
         return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
     if not handle.has_buckets:
         return append_files.pack(handle, standing, partitions, full=job.full, share=share)
-    writers = Writers(handle, commit_user=job.commit_user)
+    writers = Writers(handle, commit_user=job.commit_user, standing=standing)
     try:
         writers.compact_places(list(some), full=job.full)
         return writers.prepare()

@@ -48,13 +48,22 @@ _SHARED = 2
 class Writers:
     """The bucket writers of one table writer, of one thread. `replaces`: an overwrite, which takes no notice of what is there. `batch`: of one commit.
 
-    `share`: of a write that is cut into tasks, what is met here.
+    `share`: of a write that is cut into tasks, what is met here. `standing`: what stands in a snapshot, as far as the caller has read it.
 
     In postponed tables that say `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait there for a compaction.
     Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` is left to do.
     """
 
-    def __init__(self, handle: Handle, *, commit_user: str, replaces: bool = False, batch: bool = False, share: Share | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        *,
+        commit_user: str,
+        replaces: bool = False,
+        batch: bool = False,
+        share: Share | None = None,
+        standing: Standing | None = None,
+    ) -> None:
         places = batch and route.places_postponed(handle)
         self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces
         self._assigner: Assigner = (
@@ -65,7 +74,7 @@ class Writers:
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
         self._spill = spill_of(handle)
         self._open: dict[Place, BucketWriter] = {}
-        self._standing = Standing.of(handle, None)
+        self._standing = Standing.of(handle, None) if standing is None else standing
         self._written: set[Place] = set()
         self._uncommitted: dict[Place, str | None] = {}
         self._local: list[pl.DataFrame] = []
