@@ -173,11 +173,13 @@ def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFram
 
 def _of_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches without the column of their task. Raises `Unsupported` where Spark brought rows of two together: a key could come to lie in two buckets."""
-    met: set[int] = set()
+    own: int | None = None
     for batch in batches:
-        met.update(pc.unique(batch.column(TASK)).to_pylist())  # scalar: one a task
-        if len(met) > 1:
-            raise Unsupported(f"this Spark brought the rows of tasks {sorted(met)} of a write together; each needs a task of its own", feature="spark.write")
+        found = pc.min_max(batch.column(TASK))
+        least, greatest = found["min"].as_py(), found["max"].as_py()  # scalar: one a batch
+        own = least if own is None else own
+        if not own == least == greatest:
+            raise Unsupported(f"this Spark brought the rows of tasks {own} and {greatest} together, and each needs one of its own", feature="spark.write")
         yield batch.drop_columns([TASK])
 
 

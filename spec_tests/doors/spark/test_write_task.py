@@ -148,3 +148,12 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
         raw = t.scan(raw=True).collect().join(t.files().select("bucket", _file="file_name"), on="_file")
         assert raw.select("k", "bucket").unique().height == last
         assert t.check(deep=True).ok
+
+
+def test_rows_of_two_tasks_that_meet_are_refused(job):
+    from lakekit.spark.write_task import numbered, written
+
+    both = pl.select(k=pl.int_range(100)).with_columns(v=pl.lit("v")).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+    with pytest.raises(Unsupported, match="tasks 0 and 1 together"):
+        list(written(job, numbered(job, both)))
+    assert files(job) == set()
