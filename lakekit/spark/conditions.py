@@ -43,9 +43,9 @@ class _NotTheSame(Exception):
     """What one of the two engines might answer otherwise."""
 
 
-def column(name: str) -> Column:
-    """A column by its name, whatever stands in it."""
-    return sql.col("`" + name.replace("`", "``") + "`")
+def quoted(name: str) -> str:
+    """A column's name in Spark's SQL, whatever stands in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
@@ -63,7 +63,7 @@ def _said(predicate: Predicate | None, types: Mapping[str, DataType]) -> Column:
         case Or(parts):
             return reduce(or_, [_said(part, types) for part in parts], sql.lit(False))
         case Leaf(name, op, literals) if name in types:
-            return _leaf(column(name), op, literals, types[name])
+            return _leaf(sql.col(quoted(name)), op, literals, types[name])
     raise _NotTheSame
 
 

@@ -32,7 +32,7 @@ from lakekit.files.evolve import same
 from lakekit.files.places import data_file_paths, partition_values
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND
 from lakekit.meta import schemas
-from lakekit.spark.conditions import column
+from lakekit.spark.conditions import quoted
 from lakekit.spark.types import read_fields, spark_schema, spark_type
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field
 
@@ -196,7 +196,8 @@ def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field],
             if chosen:
                 frame = _frame(spark, chosen, made, plan.handle if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
-                found.append(rows.select(*(column(field.name) for field in out)))
+                asked = [field.name for field in out]
+                found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quoted, asked)))
     return found
 
 
@@ -209,14 +210,30 @@ def _frame(spark: SparkSession, paths: list[str], made: Sequence[Lift], table: H
     # columns that the files lack are not asked for: another one may have had that name
     with _listed_fast(spark, len(paths)):
         frame = reader.schema(spark_schema(read_fields(tuple(held.values())))).parquet(*paths)
-    return frame.select(*map(_lifted, made, read_fields([lift.want for lift in made])))
+    # a Column costs calls into the JVM, which a small read would notice; texts go there all at once
+    texts = [_text(lift) for lift in made]
+    if table is None and texts == [quoted(name) for name in held]:
+        return frame
+    known = [text for text in texts if text is not None]
+    if len(known) == len(texts):
+        return frame.selectExpr(*known)
+    out = read_fields([lift.want for lift in made])
+    return frame.select(*(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True)))
 
 
-def _lifted(lift: Lift, out: Field) -> Column:
+def _text(lift: Lift) -> str | None:
+    """A wanted column in Spark's SQL; None where that is a null of a type with parts, whose names SQL may not take."""
+    name = quoted(lift.want.name)
     if lift.have is None:
-        return sql.lit(None).cast(spark_type(out.type)).alias(out.name)
-    found = column(lift.have.name)
-    return (found if same(lift.have.type, lift.want.type) else found.cast(spark_type(out.type))).alias(out.name)
+        return None if lift.want.type.parts else f"CAST(NULL AS {spark_type(lift.want.type).simpleString()}) AS {name}"
+    found = quoted(lift.have.name)
+    if not same(lift.have.type, lift.want.type):
+        return f"CAST({found} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
+    return found if lift.have.name == lift.want.name else f"{found} AS {name}"
+
+
+def _nulls(field: Field) -> Column:
+    return sql.lit(None).cast(spark_type(field.type)).alias(field.name)
 
 
 @contextmanager

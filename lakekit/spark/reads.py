@@ -97,10 +97,12 @@ def _state(spark: SparkSession, scan: Scan, columns: Sequence[str] | None, where
 def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[DataFrame]:
     """The frames of a plan: Spark's own, and one of tasks."""
     found = []
-    condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields})
-    mask = np.zeros(len(plan.raw), bool) if condition is None or what.kind_column is not None else native.alone(plan, what.fields)
+    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native.alone(plan, what.fields)
+    condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
+    if rows.said and condition is None:
+        mask[:] = False  # Spark cannot say it
     if mask.any():
-        found += native.frames(spark, plan, mask, what.fields, what.out, condition if rows.said else None)
+        found += native.frames(spark, plan, mask, what.fields, what.out, condition)
     return [*found, *run(spark, cut.tasks(plan, plan.raw[~mask], session.slots(spark)), what)]
 
 
@@ -108,17 +110,22 @@ def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = N
     """The rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.handle, where)
     out = asked.columns_of(source.fields, columns, source.handle.name)
-    given = with_kind(source.kind_column, out, numbered=source.numbered)
+    what, tasks = work_of_changes(source, out, rows, session.slots(spark))
+    return together(spark, run(spark, tasks, what), what.out)
+
+
+def work_of_changes(source: Changes, out: Sequence[Field], rows: Rows, slots: int) -> tuple[Job, list[bytes]]:
+    """What tasks have in common that read changes, and the tasks."""
     plans = source.plans(rows.condition)
     # comparing two states compares all their columns
     fields = source.fields if len(plans) > 1 else asked.needed(source.handle, out, rows)
-    what = job.Job(handle=source.handle, fields=fields, out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    given = with_kind(source.kind_column, out, numbered=source.numbered)
+    what = job.Job(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
     if len(plans) > 1:
-        return together(spark, run(spark, cut.differences(*plans), replace(what, how="difference")), given)
+        return replace(what, how="difference"), cut.differences(*plans)
     if source.mode != "diff":
         what = replace(what, how="written")
-    made = [task for plan in plans for task in cut.tasks(plan, plan.raw, session.slots(spark))]
-    return together(spark, run(spark, made, what), given)
+    return what, [task for plan in plans for task in cut.tasks(plan, plan.raw, slots)]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
