@@ -51,10 +51,10 @@ class Passing:
         length = int.from_bytes(held[-8:-4], "little")
         if length + 8 > len(held):
             return None
-        self._pass(held[: -8 - length])
+        self._pass(memoryview(held)[: -8 - length])
         return held[-8 - length : -8]
 
-    def _pass(self, data: bytes) -> None:
+    def _pass(self, data: bytes | memoryview) -> None:
         self._held_bytes -= len(data)
         self._sink.write(data)
         self.passed_bytes += len(data)
