@@ -25,7 +25,7 @@ from lakekit.read import bounds, file_index, sections, select
 from lakekit.read.condition import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
     from pyroaring import BitMap
@@ -126,7 +126,7 @@ def plan_read(
         return Plan(handle=handle, snapshot=None, entries=manifests.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifests.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
-    keep = partial(_in_partition, handle, condition) if condition.on_partition else None
+    keep = _asked_once(partial(_in_partition, handle, condition)) if condition.on_partition else None
     funnel = Funnel(manifests.live(handle, kept, keep_partitions=keep))
     whole = int(funnel.entries.numbers("file_size").sum()) if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
@@ -312,6 +312,23 @@ def _in_partition(handle: Handle, condition: Condition, rows: pa.BinaryArray) ->
     frame = partition_frame(handle, encoded.dictionary)
     chosen: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
     return chosen[encoded.indices.to_numpy()]
+
+
+def _asked_once(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
+    """The same mask over serialized partitions, for whom it was asked of before told from memory: a question of Polars costs more than all of them."""
+    asked: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
+
+    def known(rows: pa.BinaryArray) -> Mask:
+        if not len(rows):
+            return np.zeros(0, bool)
+        encoded = rows.dictionary_encode()
+        if asked and np.asarray(pc.is_in(encoded.dictionary, asked[-1][0])).all():
+            return np.asarray(pc.is_in(encoded.dictionary, asked[-1][1]))[encoded.indices.to_numpy()]
+        chosen = keep(encoded.dictionary)
+        asked[:] = [(encoded.dictionary, encoded.dictionary.filter(pa.array(chosen)))]
+        return chosen[encoded.indices.to_numpy()]
+
+    return known
 
 
 def _file_count(listed: list[ManifestFile]) -> int:

@@ -20,7 +20,7 @@ from lakekit.files.places import partition_path
 from lakekit.meta import manifests
 from lakekit.read import frames, lazy, prune, scan, travel
 from lakekit.read.condition import predicate_of
-from lakekit.read.plan import plan_read
+from lakekit.read.plan import _asked_once, plan_read
 from lakekit.testing.queries import conditions
 from lakekit.types import parse, to_arrow
 from spec_tests.doors.views import CASES, collected, facts, table
@@ -432,3 +432,16 @@ def check_counts(told: lk.Explain, asked: lk.Table, asked_plans) -> None:
     assert told.snapshot_id == asked.snapshots()["snapshot_id"].max()
     assert str(told)
     assert told._repr_html_().startswith("<table>")
+
+
+def test_a_partition_is_asked_for_once() -> None:
+    asked: list[list[bytes]] = []
+
+    def keep(rows: pa.BinaryArray) -> np.ndarray:
+        asked.append(rows.to_pylist())
+        return np.array([row in (b"a", b"c") for row in rows.to_pylist()])
+
+    known = _asked_once(keep)
+    for rows, wanted in (("abca", [1, 0, 1, 1]), ("bb", [0, 0]), ("ca", [1, 1]), ("", []), ("ad", [1, 0]), ("da", [0, 1]), ("b", [0])):
+        assert known(pa.array([row.encode() for row in rows], pa.binary())).tolist() == [bool(one) for one in wanted]
+    assert [row for row in asked if row] == [[b"a", b"b", b"c"], [b"a", b"d"], [b"b"]]
