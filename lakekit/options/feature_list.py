@@ -245,8 +245,7 @@ TABLES = (
     spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
     spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
-    spark.delete | - | yes | rows deleted by tasks of Spark, some buckets each, in one commit
-    spark.update | - | yes | rows updated by tasks of Spark, some buckets each, in one commit
+    spark.change | - | yes | rows deleted and updated by tasks of Spark, some buckets each, in one commit
     spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """
@@ -385,8 +384,7 @@ OPTIONS = {
         file-index.<type>.columns file.compression file.compression.per.level file.format file.format.per.level force-lookup full-compaction.delta-commits
         ignore-delete index-file-in-data-file-dir manifest.compression manifest.format merge-engine metadata.stats-mode num-levels
         num-sorted-run.compaction-trigger partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group partition.default-name
-        partition.legacy-name primary-key.nullable sequence.field sequence.field.sort-order sequence.snapshot-ordering type
-        jdbc.password jdbc.user uri
+        partition.legacy-name primary-key.nullable sequence.field sequence.field.sort-order sequence.snapshot-ordering type jdbc.password jdbc.user uri
     """,
     ("yes", "-"): """
         consumer-id consumer.ignore-progress consumer.mode continuous.discovery-interval scan.bounded.watermark streaming-read-append-overwrite
@@ -403,8 +401,7 @@ OPTIONS = {
     ("-", "yes"): """
         format-table.file.compression
         clustering.columns clustering.history-partition.idle-to-full-sort clustering.history-partition.limit clustering.incremental
-        clustering.incremental.mode clustering.incremental.optimize-write clustering.strategy postpone.batch-write-fixed-bucket
-        lock.enabled lock.type
+        clustering.incremental.mode clustering.incremental.optimize-write clustering.strategy postpone.batch-write-fixed-bucket lock.enabled lock.type
         add-column-before-partition alter-column-null-to-not-null.disabled bucket-append-ordered changelog-file.compression changelog-file.stats-mode
         changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields commit.discard-duplicate-files commit.force-compact
         commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.strict-mode.last-safe-snapshot commit.timeout commit.user-prefix
@@ -433,8 +430,7 @@ OPTIONS = {
         materialized-table
     """,
     ("-", "-"): """
-        format-table.implementation
-        async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval
+        format-table.implementation async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval
         commit.callback.#.param commit.callbacks commit.force-create-snapshot
         cross-partition-upsert.bootstrap-parallelism data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold
         format-table.commit-hive-sync-url format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size
@@ -449,8 +445,7 @@ OPTIONS = {
         scan.plan-sort-partition snapshot.expire.execution-mode snapshot.watermark-idle-timeout sort-compaction.local-sample.magnification
         sort-compaction.range-strategy sort-engine sort-spill-buffer-size sort-spill-threshold source.split.target-size spill-compression
         spill-compression.zstd-level stream-scan-mode tag.callback.#.param tag.callbacks visibility-callback.check-interval visibility-callback.enabled
-        visibility-callback.timeout write-buffer-for-append write-max-writers-to-spill write.batch-memory write.batch-size
-        write.sequence-number-init-mode
+        visibility-callback.timeout write-buffer-for-append write-max-writers-to-spill write.batch-memory write.batch-size write.sequence-number-init-mode
         compaction.file-num-limit
     """,
     ("refused", "refused"): """
