@@ -246,6 +246,7 @@ TABLES = (
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
     spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
     spark.change | - | yes | rows deleted and updated by tasks of Spark, some buckets each, in one commit
+    spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; tables with dynamic buckets are read only
     spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakekit.model.entries import Entries
     from lakekit.model.snapshot import Snapshot
     from lakekit.read.condition import Condition
+    from lakekit.read.plan import Plan
     from lakekit.read.starting import Start
     from lakekit.read.travel import Position
     from lakekit.types import Field
@@ -122,11 +123,10 @@ class Followed:
         """A snapshot never changes."""
         return str(self.snapshot.id)
 
-    def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> pl.LazyFrame:
-        """The rows of files as they lie, with `_VALUE_KIND`; nothing is hidden."""
+    def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> Plan:
+        """Files whose rows are told as they lie; nothing is hidden."""
         shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
-        found = plan.plan_change(self.handle, self.snapshot, entries, condition, created_since_ms=created_since_ms, **shown)
-        return frames.unmerged(found, self.fields)
+        return plan.plan_change(self.handle, self.snapshot, entries, condition, created_since_ms=created_since_ms, **shown)
 
     @property
     def _hides_postponed(self) -> bool:
@@ -142,13 +142,20 @@ class State(Followed):
 
     def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
         """Kind and columns of the rows that may satisfy the condition."""
-        found = plan.plan_read(self.handle, self.position, condition, levels=_told_levels(self.handle), hides_level_zero=False)
-        rows = frames.merged([found], self.fields).with_columns(pl.lit(0, pl.Int8).alias(frames.KIND))
-        if self.handle.options.bucket == _POSTPONE and not self._hides_postponed:
-            entries = plan.live(self.handle, self.snapshot)
-            postponed = entries.filter(entries.numbers("bucket") == _POSTPONE)
-            rows = pl.concat([rows, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)])
+        merged, lying = self.plans(condition)
+        rows = frames.merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(frames.KIND))
+        if lying is not None:
+            rows = pl.concat([rows, frames.unmerged(lying, self.fields)])
         return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+
+    def plans(self, condition: Condition) -> tuple[Plan, Plan | None]:
+        """The plan of the rows that stand, and that of postponed rows, which are told as they lie; None where none are told."""
+        merged = plan.plan_read(self.handle, self.position, condition, levels=_told_levels(self.handle), hides_level_zero=False)
+        if self.handle.options.bucket != _POSTPONE or self._hides_postponed:
+            return merged, None
+        entries = plan.live(self.handle, self.snapshot)
+        postponed = entries.filter(entries.numbers("bucket") == _POSTPONE)
+        return merged, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +173,20 @@ class Brought(Followed):
 
     def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         """Kind and columns of the rows that may satisfy the condition."""
-        kinds = self.entries.numbers("kind")
-        if self.overwrites and self.handle.schema.primary_keys:
+        lying = self.plan(condition)
+        if lying is not None:
+            rows = frames.unmerged(lying, self.fields)
+        else:
+            kinds = self.entries.numbers("kind")
             before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
-        else:
-            rows = self._lying(self.entries.filter(kinds == ADD), condition)
         return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+
+    def plan(self, condition: Condition) -> Plan | None:
+        """The plan where the rows are told as they lie; None: what stood and what stands after an overwrite is merged first."""
+        if self.overwrites and self.handle.schema.primary_keys:
+            return None
+        return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
 
     def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: Condition) -> pl.LazyFrame:
         """The rows of some of the files, merged, with `_VALUE_KIND`."""
@@ -211,6 +225,18 @@ def follow(
     poll: float | timedelta | None = None,
 ) -> Iterator[Change]:
     """The changes of a table, one a snapshot, as they come; see `Table.follow`. What cannot be followed is refused here, before anything is read."""
+    return stream(handle, start, consumer=consumer, until=until, poll=poll).changes()
+
+
+def stream(
+    handle: Handle,
+    start: str | int | datetime | None = None,
+    *,
+    consumer: str | None = None,
+    until: str | int | datetime | None = None,
+    poll: float | timedelta | None = None,
+) -> Stream:
+    """What `follow` goes along, for who takes its steps himself."""
     check_readable(handle.all_options, f"table {handle.name}")
     _check_engine(handle)
     if handle.schema.has(KIND_COLUMN):
@@ -222,7 +248,7 @@ def follow(
     if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
         raise InvalidOption(f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until))
     handle = starting.with_start(handle, start)
-    stream = Stream(
+    return Stream(
         handle=handle,
         fields=handle.schema.fields,
         place=Place(handle=handle, consumer=consumer),
@@ -232,7 +258,6 @@ def follow(
         poll_ms=_poll_ms(handle, poll),
         newest_at_call=snapshots.latest_id(handle),
     )
-    return stream.changes()
 
 
 def _check_engine(handle: Handle) -> None:
@@ -268,40 +293,41 @@ class Stream:
 
     def changes(self) -> Iterator[Change]:
         """One change after another; waits for the next."""
-        start = self._start()
+        start = self.begin()
         while start is None:
             if self._ends():
                 return
             self.handle.world.wait(self.poll_ms)
-            start = self._start()
+            start = self.begin()
         number = start.next_id
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):
                 msg = f"the stream of {self.handle.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
                 raise InvalidOption(msg, key="until", value=str(self.last_id if self.last_id is not None else self.until))
-            yield self._state(start.state, start.state.snapshot)
+            yield self._told(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
             if self._passes_watermark(start.state.snapshot):
                 return
         while self.last_id is None or number <= self.last_id:
-            snapshot = self._next(number)
+            snapshot = self.next(number)
             if snapshot is None:
                 if self._ends():
                     break
                 self.handle.world.wait(self.poll_ms)
                 continue
-            if self._passes_watermark(snapshot) or self._is_behind_the_end(snapshot):
+            if self.ends_before(snapshot):
                 break
-            if (wait_ms := self._delay_ms(snapshot)) > 0:
+            if (wait_ms := self.delay_ms(snapshot)) > 0:
                 self.handle.world.wait(min(wait_ms, self.poll_ms) or 1)
                 continue
-            change = self._change(snapshot)
-            if change is not None:
-                yield change
+            source = self.brought(snapshot)
+            if source is not None:
+                yield self._told(source, snapshot, snapshot.commit_kind)
             elif self.place.next_id == number:  # nothing to acknowledge: a consumer is past it
                 self.place.reach(number + 1)
             number += 1
 
-    def _start(self) -> Start | None:
+    def begin(self) -> Start | None:
+        """Where the stream begins, or goes on; None while there is nothing to begin with."""
         consumer = self.place.consumer
         found = None
         if consumer is not None and not self.handle.options.consumer_ignore_progress:
@@ -322,11 +348,16 @@ class Stream:
         bound, reached = self.handle.options.scan_bounded_watermark, snapshot.watermark_or_none
         return bound is not None and reached is not None and reached > bound
 
-    def _delay_ms(self, snapshot: Snapshot) -> float:
+    def ends_before(self, snapshot: Snapshot) -> bool:
+        """Whether the stream is over when it comes to that snapshot."""
+        return self._passes_watermark(snapshot) or self._is_behind_the_end(snapshot)
+
+    def delay_ms(self, snapshot: Snapshot) -> float:
+        """How long a snapshot is still held back (`streaming-read-snapshot-delay`); not above 0: it is not."""
         delay = self.handle.options.streaming_read_snapshot_delay_ms
         return 0 if delay is None else snapshot.time_millis + delay - self.handle.world.now_ms()
 
-    def _next(self, number: int) -> Snapshot | None:
+    def next(self, number: int) -> Snapshot | None:
         """That snapshot; None while it is not there yet. Raises `SnapshotNotFound` where it never will be."""
         found = snapshots.find_change(self.handle, number)
         if found is not None:
@@ -345,11 +376,11 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
             raise SnapshotNotFound(msg, name=str(number))
         return found
 
-    def _state(self, position: Position, snapshot: Snapshot) -> Change:
-        source = State(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
-        return self._told(source, snapshot, STATE)
+    def state(self, position: Position, snapshot: Snapshot) -> State:
+        """The rows of a snapshot, as the stream begins."""
+        return State(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
 
-    def _change(self, snapshot: Snapshot) -> Change | None:
+    def brought(self, snapshot: Snapshot) -> Brought | None:
         """What a snapshot brought; None: nothing that this stream tells."""
         options = self.handle.options
         keyed = bool(self.handle.schema.primary_keys)
@@ -360,7 +391,7 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
         if not tells:
             return None
         source = Brought(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
-        return self._told(source, snapshot, snapshot.commit_kind) if len(source.entries) else None
+        return source if len(source.entries) else None
 
     def _today(self, snapshot: Snapshot) -> Handle:
         """The handle with this stream's columns. Raises `SchemaChanged` where they are no more what they were."""

@@ -25,8 +25,10 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from lakekit.spark.changed import changes as changes
     from lakekit.spark.compaction import compact as compact
+    from lakekit.spark.names import attach as attach
     from lakekit.spark.reads import read as read
     from lakekit.spark.session import start as start
+    from lakekit.spark.source import register as register
     from lakekit.spark.statements import delete as delete, update as update
     from lakekit.spark.writes import write as write
 
@@ -37,8 +39,10 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
 _HOMES = {
     "lakekit.spark.changed": "changes",
     "lakekit.spark.compaction": "compact",
+    "lakekit.spark.names": "attach",
     "lakekit.spark.reads": "read",
     "lakekit.spark.session": "start",
+    "lakekit.spark.source": "register",
     "lakekit.spark.statements": "delete update",
     "lakekit.spark.writes": "write",
 }

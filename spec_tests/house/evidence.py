@@ -121,6 +121,7 @@ NAMED = {
     "spark": "doors/spark/test_session.py::test_each_task_is_a_task_of_spark",
     "spark.changes": SPARK + "test_changes_of_a_key_table",
     "spark.read": "doors/spark/test_reads_golden.py::test_a_golden_table",
+    "spark.source": "doors/spark/test_source.py::test_a_table_is_read_as_the_scan_reads_it",
     "statistics.dense": OPTIONS + "test_a_filter_spares_files",
     "storage.local": "laws/test_storage.py::test_laws",
     "storage.memory": "laws/test_storage.py::test_laws",

@@ -1,0 +1,268 @@
+"""Tables as streams of Spark: what snapshots bring, and micro-batches committed once each.
+
+    spark.readStream.format("lakekit").option("row_kind", "_row_kind").load(path)
+    df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
+
+An offset is `{"snapshot": 7, "first": 5, "state": 0}`: all that snapshots up to 7 brought; the batch that ends there, were it the first one, begins with
+snapshot 5, or with the whole state of 7. Which snapshots tell what is the same as in `t.follow()`, `read.following`; a batch ends between two snapshots. The
+option `row_kind` names the column of kinds that each row gets; without it rows that take something away are left out.
+
+A sink commits as the user that its checkpoint's place makes, with the number of the batch: a batch that is replayed is there already, and nothing happens.
+
+Needs PySpark 4.2 or newer. Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
+
+from lakekit.commit import abandoned, publish as publishing
+from lakekit.commit.overwrite import Overwrite
+from lakekit.errors import InvalidOption
+from lakekit.meta import snapshots
+from lakekit.model.entries import ADD
+from lakekit.read import following, scan as scans
+from lakekit.read.plan import ANYWHERE
+from lakekit.read.travel import Position
+from lakekit.spark import asked, cut, job, reads, source, types, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+    from lakekit.meta.handle import Handle
+    from lakekit.read.following import Brought, Stream
+    from lakekit.spark.source import Written
+    from lakekit.spark.write_task import Job
+    from lakekit.table.table import Table
+    from lakekit.types import Field
+
+LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
+"""Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought."""
+
+    snapshot_id: int
+    schema_id: int
+    is_state: bool
+    task: bytes | None
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The snapshots of a table, as a stream begins and goes on."""
+
+    def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
+        self.kind_column = options.get("row_kind")
+        self.limit = limit_of(options)
+        handle = asked.handle_of(table, None, None)
+        self.stream = following.stream(handle)
+        self.out = source.columns(self.stream.fields, schema, handle.name, self.kind_column)
+        self.where = asked.rows_of(handle, options.get("filter")).where
+        self.newest_id: int | None = None
+
+    # ---- offsets
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Before everything."""
+        return {"snapshot": _NOWHERE, "first": 0, "state": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of the size of a batch."""
+        return self.limit
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From here on nothing newer than what is there now is read."""
+        self.newest_id = snapshots.latest_id(self.stream.handle) or 0
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
+        if start["snapshot"] == _NOWHERE:
+            begun = self.stream.begin()
+            if begun is None:
+                return start
+            if begun.state is not None and begun.state.snapshot is not None:
+                return {"snapshot": begun.state.snapshot.id, "first": begun.next_id, "state": 1}
+            last = self._reached(begun.next_id, limit)
+            return {"snapshot": last, "first": begun.next_id, "state": 0}
+        last = self._reached(start["snapshot"] + 1, limit)
+        return start if last == start["snapshot"] else {"snapshot": last, "first": 0, "state": 0}
+
+    def _reached(self, first: int, limit: ReadLimit) -> int:
+        """The last snapshot of a batch that begins with `first`; the one before it where there is none yet."""
+        room = None if isinstance(limit, ReadAllAvailable) else _most(limit)
+        number = first
+        while self.newest_id is None or number <= self.newest_id:
+            snapshot = self.stream.next(number)
+            if snapshot is None or self.stream.ends_before(snapshot) or self.stream.delay_ms(snapshot) > 0:
+                break
+            if room is not None:
+                found = self.stream.brought(snapshot)
+                room -= 0 if found is None else _measured(found, limit)
+                if room < 0 and number > first:
+                    break
+            number += 1
+        return number - 1
+
+    # ---- batches
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The tasks of a batch."""
+        if start["snapshot"] == end["snapshot"]:
+            return []
+        begins = start["snapshot"] == _NOWHERE
+        found: list[Part] = []
+        if begins and end["state"]:
+            found += self._state(end["snapshot"])
+        for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
+            snapshot = self.stream.next(number)
+            brought = None if snapshot is None else self.stream.brought(snapshot)
+            if snapshot is not None and brought is not None:
+                found += self._brought(brought)
+        return [InputPartition(part) for part in found]
+
+    def _state(self, number: int) -> list[Part]:
+        handle = self.stream.handle
+        snapshot = snapshots.read(handle, number)
+        created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
+        state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
+        merged, lying = state.plans(ANYWHERE)
+        parts = [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task) for task in cut.tasks(merged, merged.raw, source.SLOTS)]
+        if lying is not None:
+            parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, source.SLOTS)]
+        return parts
+
+    def _brought(self, found: Brought) -> list[Part]:
+        snapshot = found.snapshot
+        plan = found.plan(ANYWHERE)
+        tasks = [None] if plan is None else cut.tasks(plan, plan.raw, source.SLOTS)
+        return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task, in an executor."""
+        part: Part | None = partition.value
+        if part is None:
+            return
+        handle = self.stream.handle
+        if part.schema_id > handle.newest_schema_id:
+            handle = scans.today(handle, self.stream.fields, "follow()")
+        given = reads.with_kind(self.kind_column, self.out, numbered=False)
+        if part.task is None:
+            yield from self._told(handle, part, given)
+            return
+        fields = asked.needed(handle, self.out, replace(asked.Rows(), where=self.where))
+        plain = types.read_fields(self.out)
+        if part.is_state:
+            what = job.Job(handle=handle, fields=fields, out=plain, where=self.where)
+            yield from (batch if self.kind_column is None else _with_kind(batch, given) for batch in job.rows(what, part.task))
+        else:
+            yield from job.rows(job.Job(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
+
+    def _told(self, handle: Handle, part: Part, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+        """What an overwrite took away and put there, which is one task."""
+        stream: Stream = replace(self.stream, handle=handle)
+        found = stream.brought(snapshots.read(handle, part.snapshot_id))
+        if found is None:
+            return
+        kind = pl.col(following.KIND_COLUMN)
+        rows = found.frame(ANYWHERE, None)
+        rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
+        if self.where is not None:
+            rows = rows.filter(self.where)
+        for frame in rows.select(field.name for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+            yield types.to_batch(frame, given)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Told when a batch is through: a consumer's place moves behind it."""
+        self.stream.place.reach(end["snapshot"] + 1)
+
+
+def limit_of(options: Mapping[str, str]) -> ReadLimit:
+    """The limit of a batch among the options of a source. Raises `InvalidOption`."""
+    said = {key.lower()[len(source.STREAM) :]: (key, value) for key, value in options.items() if key.lower().startswith(source.STREAM)}
+    if unknown := [key for word, (key, _) in said.items() if word not in LIMITS]:
+        raise InvalidOption(f"no option is called {unknown[0]!r}; there are {', '.join(source.STREAM + word for word in LIMITS)}", key=unknown[0])
+    if len(said) > 1:
+        names = ", ".join(key for key, _ in said.values())
+        raise InvalidOption(f"{names} all say how big a batch is: give one of them", key=next(iter(said.values()))[0])
+    for word, (key, value) in said.items():
+        if not value.isdecimal() or int(value) == 0:
+            raise InvalidOption(f"{key}={value!r} is no whole number above 0", key=key, value=value)
+        return LIMITS[word](int(value))
+    return ReadAllAvailable()
+
+
+def _most(limit: ReadLimit) -> int:
+    match limit:
+        case ReadMaxFiles():
+            return int(limit.max_files)
+        case ReadMaxRows():
+            return int(limit.max_rows)
+        case ReadMaxBytes():
+            return int(limit.max_bytes)
+    return 1 << 62
+
+
+def _measured(found: Brought, limit: ReadLimit) -> int:
+    """How much a snapshot brings, in what the limit counts."""
+    entries = found.entries.filter(found.entries.numbers("kind") == ADD)
+    match limit:
+        case ReadMaxRows():
+            return int(entries.numbers("row_count").sum())
+        case ReadMaxBytes():
+            return int(entries.numbers("file_size").sum())
+    return len(entries)
+
+
+def _with_kind(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
+    """Rows of a state, all of which are new to a stream."""
+    kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
+    return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(given))
+
+
+# ---- sink ----------------------------------------------------------------------------------------------------------------------------------
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Micro-batches into a table; `replaces`: each is the whole table (output mode complete)."""
+
+    def __init__(self, job: Job, *, replaces: bool) -> None:
+        self.job, self.replaces = job, replaces
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Writes the rows of a task."""
+        return source.answer(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commits a batch; one that was committed before is there, and what was written again goes."""
+        handle = self.job.handle
+        found = source.understood(handle, messages)
+        if publishing.known(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
+            abandoned.abort(handle, found)
+            return
+        overwrite = Overwrite.whole() if self.replaces else None
+        writes.committed(handle, found, self.job.commit_user, identifier=batchId, overwrite=overwrite, is_new_user=False)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """Deletes what tasks wrote whose rows nobody will commit."""
+        source.drop(self.job.handle, messages)
+
+
+def user_of(checkpoint: str | None) -> str:
+    """The commit user of a query: the same one whenever it goes on from its checkpoint. Raises `InvalidOption`."""
+    if not checkpoint:
+        msg = "a stream into a table commits each batch once, which it knows by its checkpoint: .option('checkpointLocation', …)"
+        raise InvalidOption(msg, key="checkpointLocation")
+    return f"spark-{sha256(checkpoint.rstrip('/').encode()).hexdigest()[:32]}"
