@@ -58,8 +58,6 @@ NAMED = {
     "doors/test_folder_tables.py::test_an_object_table_is_what_was_listed": "object-table option.object-location procedure.refresh_object_table",
     "doors/spark/test_compaction.py::test_tables_compacted_by_spark_are_those_compacted_here": "spark.compact",
     "doors/spark/test_source.py::test_rows_are_appended_and_replaced": "spark.source",
-    "doors/spark/test_streams.py::test_from_table_to_table_each_row_once": "spark.stream",
-    "doors/spark/test_streams.py::test_from_table_to_table_each_row_once": "spark.source",
     "doors/spark/test_statements.py::test_statements_of_spark_are_those_made_here": "spark.change",
     "doors/spark/test_write.py::test_rows_written_by_spark_are_those_written_here": "spark.write",
     "laws/test_folders.py::test_what_is_written_is_read": "format-table option.format-table.partition-path-only-value",
