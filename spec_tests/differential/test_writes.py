@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.reference, pytest.mark.timeout(1200)]
 def expected(judge, tmp_path_factory):
     """The trail of the reference alone, by seed."""
     here = tmp_path_factory.mktemp("reference")
-    return cache(lambda seed: play(script(seed), judge, [ByReference(judge)], str(here / "db.db" / f"t{seed}")))
+    return cache(lambda seed: play(script(seed), judge, [ByReference(judge)], str(here / "db.db" / f"t{seed}"), measures=True))
 
 
 @pytest.mark.parametrize("seed", ALONE)

@@ -1,6 +1,6 @@
 """Scripts played, and what is seen after every step: rows, places, snapshots, changes. Two trails of one script tell the same.
 
-wanted = play(script(7), judge, [ByReference(judge)], path)
+wanted = play(script(7), judge, [ByReference(judge)], path, measures=True)
 found = play(script(7), judge, [ByLakekit(), ByReference(judge)], other)        turn by turn on one table
 apart(script(7), wanted, found)                                                 → None, or the first difference in words
 """
@@ -46,8 +46,8 @@ class Seen:
     broken: tuple[str, ...] = ()
 
 
-def play(script: Script, judge: Judge, players: Sequence[Player], path: str) -> list[Seen]:
-    """Every step by the next of the players in turn; the first one makes the table."""
+def play(script: Script, judge: Judge, players: Sequence[Player], path: str, *, measures: bool = False) -> list[Seen]:
+    """Every step by the next of the players in turn; the first one makes the table. `measures`: a trail to hold others against; its faults nobody asks for."""
     players[0].create(path, script)
     trail: list[Seen] = []
     dynamic: dict[str, str] = {}
@@ -62,9 +62,9 @@ def play(script: Script, judge: Judge, players: Sequence[Player], path: str) -> 
         except Refused as wrong:
             refused = f"{wrong} {' '.join(wrong.trace[:4])}"
         replays = replays and not isinstance(step, Overwrite)
-        found = _seen(script, judge, path, since=newest, replays=replays)
+        found = _seen(script, judge, path, since=newest, replays=replays, measures=measures)
         trail.append(Seen(number=number, player=player.name, step=told(step), refused=refused, **found))
-        if number + 1 == len(script.steps):
+        if number + 1 == len(script.steps) and not measures:
             found["faults"] += tuple(_pruned(script, judge, path))
         newest = max([newest, *(one.id for one in judge.snapshots(path))])
     return trail
@@ -78,7 +78,7 @@ def told(step: Step) -> str:
     return text
 
 
-def _seen(script: Script, judge: Judge, path: str, *, since: int, replays: bool) -> dict[str, Any]:
+def _seen(script: Script, judge: Judge, path: str, *, since: int, replays: bool, measures: bool) -> dict[str, Any]:
     faults: list[str] = []
     files = judge.files(path)
     fresh = [one for one in judge.snapshots(path) if one.id > since]
@@ -92,16 +92,17 @@ def _seen(script: Script, judge: Judge, path: str, *, since: int, replays: bool)
     try:
         read = judge.read(path)
     except Refused as wrong:
-        return seen | {"faults": (*faults, *_also_refused(path, wrong))}
+        return seen | {"faults": (*faults, *(() if measures else _also_refused(path, wrong)))}
     seen["rows"] = rows = texts(script, read.columns, read.types, ((None, values) for _, values in read.rows))
-    faults += _read_alike(script, path, read.columns, read.types, rows)
-    seen["places"], wrong_places = _places(script, judge, path, read)
-    faults += wrong_places
+    seen["places"] = _places(script, judge, path)
+    if not measures:
+        faults += _read_alike(script, path, read.columns, read.types, rows)
+        faults += _misplaced(script, judge, path, read, seen["places"])
     if script.producer != "none":
         changes = judge.changelog(path)
         seen["changes"] = texts(script, read.columns, read.types, (row for one, part in changes.items() if one > since for row in part))
         every = [row for one in changes.values() for row in one]
-        faults += _changes_alike(script, judge, path, read)
+        faults += [] if measures else _changes_alike(script, judge, path, read)
         if replays and script.producer != "input" and all(file.level > 0 for file in files):
             seen["broken"] = tuple(_replayed(script, read, every))
     return seen | {"faults": tuple(faults)}
@@ -141,24 +142,37 @@ def _changes_alike(script: Script, judge: Judge, path: str, read: Read) -> list[
     return [f"lakekit reads other changes than the reference: {words}"] if words else []
 
 
-def _places(script: Script, judge: Judge, path: str, read: Read) -> tuple[Counter[str], list[str]]:
-    """Where each key is; one key is in one place, which for fixed buckets is the place that the reference computes."""
+def _places(script: Script, judge: Judge, path: str) -> Counter[str]:
+    """Where each key is."""
     if not script.primary_keys:
-        return Counter(), []
-    named = list(dict.fromkeys((*script.primary_keys, *script.partition_keys)))
-    placed = judge.placed(path, columns=named)
-    found = Counter(f"{json.dumps(values)} in {partition}bucket-{bucket}" for partition, bucket, values in placed)
+        return Counter()
+    return Counter(_placed(partition, bucket, values) for partition, bucket, values in judge.placed(path, columns=_naming(script)))
+
+
+def _placed(partition: str, bucket: int, values: Sequence[Any]) -> str:
+    return f"{json.dumps(values)} in {partition}bucket-{bucket}"
+
+
+def _naming(script: Script) -> list[str]:
+    return list(dict.fromkeys((*script.primary_keys, *script.partition_keys)))
+
+
+def _misplaced(script: Script, judge: Judge, path: str, read: Read, places: Counter[str]) -> list[str]:
+    """One key is in one place, which for fixed buckets is the place that the reference computes."""
+    if not script.primary_keys:
+        return []
+    named = _naming(script)
+    at = [read.columns.index(name) for name in named]
     width = len(script.primary_keys)
-    keys = Counter(json.dumps(values[:width]) for _, _, values in placed)
+    keys = Counter(json.dumps([values[i] for i in at[:width]]) for _, values in read.rows)
     # a key may be in several partitions where nobody looks for it in the others: in fixed and in postponed buckets (ENGINE 7.1)
     unique = script.options["bucket"] == "-1" or set(script.partition_keys) <= set(script.primary_keys)
     faults = [f"{count} rows of key {key}" for key, count in keys.items() if count > 1 and unique]
     if int(script.options["bucket"]) > 0:
-        at = [read.columns.index(name) for name in named]
         wanted = zip(read.rows, judge.buckets_of(path, read.rows), strict=True)
-        computed = Counter(f"{json.dumps([values[i] for i in at])} in {partition}bucket-{bucket}" for (_, values), (partition, bucket) in wanted)
-        faults += [f"keys are not where the reference puts them: {words}"] if (words := compared(computed, found)) else []
-    return found, faults
+        computed = Counter(_placed(partition, bucket, [values[i] for i in at]) for (_, values), (partition, bucket) in wanted)
+        faults += [f"keys are not where the reference puts them: {words}"] if (words := compared(computed, places)) else []
+    return faults
 
 
 def _replayed(script: Script, read: Read, every: Sequence[Any]) -> list[str]:
