@@ -158,7 +158,7 @@ class Judge:
         return self._schema_id(self.ask("create", path, fields=fields, options=dict(options or {}), **keys))
 
     def alter(self, path: str | Path, *changes: Sequence[Any]) -> int:
-        """("add_column", "c", "INT"), ("set_option", "k", "v") …: the names and words of `lk`; the new schema's id."""
+        """("add_column", "c", "INT"), ("set_option", "k", "v") …: the names and words of `lk`, "c.f" a nested field; the new schema's id."""
         ids = count(_FIRST_ID)
         told = [[word, name, *(_typed(word, value, ids) for value in rest)] for word, name, *rest in changes]
         return self._schema_id(self.ask("alter", path, changes=told))

@@ -97,9 +97,17 @@ class ByLakekit:
                     where = step.partition if isinstance(step.partition, dict) else None
                     table.with_options(whole).overwrite(frame(table, step.rows, plain=True), partition=where)
                 case Alter():
-                    table.alter(*(getattr(lk, word)(*given) for word, *given in step.changes))
+                    table.alter(*(_change(*told) for told in step.changes))
                 case Reopen():
                     pass
+
+
+def _change(word: str, name: str, *given: Any) -> Any:
+    """A change as `lk` spells it."""
+    if word == "move_column":
+        place, other = given
+        return lk.move_column(name, **{place: other or True})
+    return getattr(lk, word)(name, *given)
 
 
 class refusals:  # noqa: N801 - reads as a word

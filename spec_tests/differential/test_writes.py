@@ -1,6 +1,6 @@
 """Scripts of drawn steps, taken by lakekit and by the reference: the same rows, places, snapshots and changes after every step, whoever takes it.
 
-    LAKEKIT_WRITES_SEEDS=200-400 pytest -m reference spec_tests/differential/test_writes.py          other scripts
+    LAKEKIT_WRITES_SEEDS=200-400 pytest -m reference spec_tests/differential/test_writes.py          other scripts; from 10000 on they draw rarer things
 
 A failure tells the table, the step, what differs and the steps until then; `scripts.script(seed)` is the whole.
 """
@@ -13,13 +13,14 @@ from functools import cache
 import pytest
 
 from spec_tests.conftest import DEEP
+from spec_tests.differential import wider
 from spec_tests.differential.players import ByLakekit, ByReference
 from spec_tests.differential.scripts import script
 from spec_tests.differential.trails import apart, play
 
 ASKED = os.environ.get("LAKEKIT_WRITES_SEEDS")
 FIRST, _, LAST = (ASKED or "0-100").partition("-")
-SEEDS = range(int(FIRST), int(LAST))
+SEEDS = (*range(int(FIRST), int(LAST)), *(() if ASKED else range(wider.SEEDS, wider.SEEDS + 10)))
 ALONE, IN_TURNS = (SEEDS, SEEDS) if ASKED or DEEP else (SEEDS[::2], SEEDS[1::2])
 """Every script is taken in one of the two ways; those that are asked for, and all in long searches, in both."""
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(1200)]
