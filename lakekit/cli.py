@@ -7,7 +7,7 @@
     lakekit check PATH [--deep]                          whether everything is there, whole and as it is said to be
     lakekit browse PATH -o page.html                     snapshots, manifests and levels as one page to click
     lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
-    lakekit features [WORD]                              what is read, not yet, and refused
+    lakekit features [WORD]                              what lakekit does, and what it refuses
     lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
     lakekit clone | compact-database | repair WAREHOUSE …                                              the same of a catalog's tables
 
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--open", type=_whole, help="show the inflated bytes of the compressed block over this byte")
     verb.set_defaults(run=show_hex)
     cli_chores.add(verbs, store, shape, _positive)
-    verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads, does not yet, and refuses")
+    verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)
     verb = verbs.add_parser("versions", parents=[shape], help="what lakekit runs on")
@@ -328,7 +328,8 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
 
 def plan(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit plan PATH --where …`."""
-    explained = _open(asked).explain(history.condition(asked.where or ""), at=_at(asked))
+    table = _open(asked)
+    explained = table.explain(history.condition(table, asked.where or ""), at=_at(asked))
     if out.format == "table":
         out.lines(str(explained))
     else:

@@ -93,7 +93,8 @@ def scratch() -> BinaryIO:
 class Shelf:
     """Values that cannot change, kept by key until all of them weigh more than `budget_bytes`; what was not used for longest goes first.
 
-    Safe between threads. A copy or a pickle of a shelf is an empty one.
+    Values put together go together: when their turn comes, or when every key of theirs holds something newer. Safe between threads. A copy or a pickle of a
+    shelf is an empty one.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -101,6 +102,7 @@ class Shelf:
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, tuple[Mapping[Hashable, Any], int]] = OrderedDict()
         self._numbers: dict[Hashable, int] = {}
+        self._current: dict[int, int] = {}
         self._next = 0
         self._size_bytes = 0
 
@@ -118,15 +120,25 @@ class Shelf:
         with self._lock:
             number = self._next
             self._next += 1
+            for name in values:
+                old = self._numbers.get(name)
+                if old is not None:
+                    self._current[old] -= 1
+                    if not self._current[old]:
+                        self._forget(old)
+                self._numbers[name] = number
             self._kept[number] = (values, size_bytes)
-            self._numbers.update(dict.fromkeys(values, number))
+            self._current[number] = len(values)
             self._size_bytes += size_bytes
             while self._size_bytes > self.budget_bytes:
-                oldest, (gone, weight) = self._kept.popitem(last=False)
-                self._size_bytes -= weight
-                for name in gone:
-                    if self._numbers.get(name) == oldest:
-                        del self._numbers[name]
+                self._forget(next(iter(self._kept)))
+
+    def _forget(self, number: int) -> None:
+        gone, weight = self._kept.pop(number)
+        self._size_bytes -= weight
+        for name in gone if self._current.pop(number) else ():
+            if self._numbers.get(name) == number:
+                del self._numbers[name]
 
     @property
     def size_bytes(self) -> int:
@@ -139,7 +151,10 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is not input: the time, waiting, fresh ids, scratch files, and what was decoded before. Tests and simulations pass their own."""
+    """What is not input: the time, waiting, fresh ids, scratch files, what was decoded before, what is in doubt. Tests and simulations pass their own.
+
+    `doubtful` are the names of files that a commit may have whose outcome nobody knows; there are few.
+    """
 
     now_ms: Callable[[], int] = now_ms
     wait: Callable[[float], None] = wait
@@ -147,6 +162,7 @@ class World:
     elapsed_ms: Callable[[], float] = elapsed_ms
     scratch: Callable[[], BinaryIO] = scratch
     decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
+    doubtful: set[str] = field(default_factory=set, compare=False, repr=False)
 
 
 REAL = World()
@@ -178,26 +194,20 @@ def in_pool() -> bool:
     return getattr(_INSIDE, "busy", False)
 
 
-def each(
-    function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False, joining: bool = False
-) -> list[B]:
+def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
     """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
 
     After a failure nothing is under way any more: whoever takes back what was made finds all of it. A call from inside the pool runs in line, so that
     nested use cannot wait for itself. Context variables reach the threads. `after` is called in this thread with each input in turn, when its result is
-    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores. `joining`: this thread takes the first
-    input itself, which saves a turn of threads where what is done is short.
+    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores.
     """
     items = list(inputs)
     if len(items) < 2 or in_pool():
         return one_by_one(function, items, after=after)
     pool = (_waiting_pool if waiting else _pool)(os.getpid())
-    mine = items[:1] if joining else []
-    others = items[len(mine) :]
-    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in others]
+    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
     try:
-        own = [_then(after, item, _busy(function, item)) for item in mine]
-        return own + [_then(after, item, future.result()) for item, future in zip(others, begun, strict=True)]
+        return [_then(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
     finally:
         for future in [future for future in begun if not future.cancel()]:
             future.exception()

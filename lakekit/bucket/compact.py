@@ -260,17 +260,28 @@ class _Work:
         for piece in slices.cut(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
             # what a slice was merged from is gone before its rows are written
             if way == "lookup" and self.job.marks_only:
-                found = self._versions(piece, way)
-                fresh = np.flatnonzero(found.get_column(LEVEL).to_numpy() == 0)  # gathered: a filter would be a query, and wait for the threads of others
-                self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
-                yield _in_order(found, self.job.rule, drops=drops)
+                yield _in_order(self._marked(piece), self.job.rule, drops=drops)
             elif way != "plain":
                 yield self._changed(piece, way, waiting, drops=drops)
             elif overlaps:
-                yield _in_order(self._versions(piece, way), self.job.rule, drops=drops)
+                yield _in_order(self._versions(piece, levelled=piece.rule.lookup), self.job.rule, drops=drops)
             else:
-                yield _alone(self._versions(piece, way), drops=drops)
+                yield _alone(self._versions(piece, levelled=False), drops=drops)
         self._tell(waiting)
+
+    def _marked(self, piece: Merge) -> pl.DataFrame:
+        """All rows of a slice, after the keys of level 0 were looked up: those that were just written are known, without the rows' levels."""
+        held = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
+        known = [keys for keys in held if keys is not None]
+        if len(known) == len(held) and not piece.bounds and self.expiry is None:
+            found = self._versions(piece, levelled=False)
+            for keys in known:
+                self.job.previous(keys)
+            return found
+        found = self._versions(piece, levelled=True)
+        fresh = np.flatnonzero(found.get_column(LEVEL).to_numpy() == 0)  # gathered: a filter would be a query, and wait for the threads of others
+        self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
+        return found
 
     def _mark(self, sections: Sequence[_Section]) -> None:
         """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
@@ -286,7 +297,7 @@ class _Work:
     def _changed(self, piece: Merge, way: Way, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
         """The merged rows of a slice in key order; its changelog waits, or is written with what waited before."""
         key = self.job.rule.key
-        result, told = self._change(self._versions(piece, way), way)
+        result, told = self._change(self._versions(piece, levelled=True), way)
         if told is not None and told.height:
             waiting.append(by_key(told, key))
             del told
@@ -325,9 +336,9 @@ class _Work:
             snapshot_id=job.snapshot_id,
         )
 
-    def _versions(self, piece: Merge, way: Way) -> pl.DataFrame:
-        """All rows of a slice, oldest run first, but deleted and expired ones."""
-        system = [SEQUENCE, KIND, LEVEL] if way != "plain" or piece.rule.lookup else [SEQUENCE, KIND]
+    def _versions(self, piece: Merge, *, levelled: bool) -> pl.DataFrame:
+        """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
+        system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
         with refused(piece.handle, piece.paths):
             if piece.handle.options.sequence_snapshot_ordering:
                 found = pl.concat(pl.collect_all([_numbered(self._scan(part, system), part.files[0]) for part in _one_by_one(piece)]))
@@ -388,20 +399,20 @@ def _in_order(section: pl.DataFrame, rule: MergeRule, *, drops: bool) -> pl.Data
         # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
-        return _unlevelled(section)[rows[keyed.order(section.select(rule.key)[rows], rule.key)]]
+        keys = pl.DataFrame([section.get_column(name) for name in rule.key])  # without a query each, for whose threads others wait
+        return _unlevelled(section)[rows[keyed.order(keys[rows], rule.key)]]
     found = merge.merge(section, rule, keep_deletes=not drops)
     return by_key(found, rule.key)
 
 
 def _alone(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
     """The rows of files that overlap no other: they lie in key order, each alone with its key."""
-    found = _unlevelled(section)
-    return found.filter(pl.col(KIND) & 1 == 0) if drops else found
+    return section.filter(pl.col(KIND) & 1 == 0) if drops else section
 
 
 def _unlevelled(section: pl.DataFrame) -> pl.DataFrame:
     """Rows without the level they came from."""
-    return section.drop(LEVEL) if LEVEL in section.columns else section
+    return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
 
 
 def _one_by_one(piece: Merge) -> Iterator[Merge]:

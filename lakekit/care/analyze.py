@@ -2,7 +2,8 @@
 
     rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
 
-Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Planners of SQL
+Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Rows are looked at in
+batches, and parts of them apart: what parts say is put together (`care.distinct` for distinct values). Planners of SQL
 engines use it; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6, `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
 """
 
@@ -13,41 +14,52 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.care.distinct import Distinct, count
 from lakekit.commit import attempt, publish
 from lakekit.commit.attempt import Step
 from lakekit.commit.changes import NOTHING, Changes
 from lakekit.commit.draft import Draft
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
+from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics
 from lakekit.options.frozen import Frozen
 from lakekit.read import lazy, plan, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
+    from lakekit.read.scan import Scan
     from lakekit.types import Field
+
+    Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
 
 _FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
 """Bytes of a value, by type."""
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _SECONDS = len("2024-01-01 00:00:00")
+_COUNTED = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
+"""What values of some types are counted as."""
+_BATCH_ROWS = 1 << 18
+_PARTS = 256
 _LONG_DECIMAL = 18
 """Digits that eight bytes hold."""
 
 
-def analyze(handle: Handle, columns: Sequence[str] | None) -> Commit:
-    """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made."""
+def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+    """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made.
+
+    `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
+    """
     publish.refuse(handle)
     chosen = _chosen(handle, columns)
     latest = snapshots.latest(handle)
     job = attempt.job_alone(handle, latest)
     if latest is None:
         return publish.outcome(job, [])
-    rows = lazy.lazy(scan.scan(handle, latest.id))
-    told: Mapping[str, Any] = rows.select(pl.len().alias("rows"), *(one for field in chosen for one in _questions(field))).collect().row(0, named=True)
+    told = _together(handle, chosen, (look or _look)(scan.scan(handle, latest.id), chosen))
     stored = plan.live(handle, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
     found = Statistics(
@@ -93,16 +105,64 @@ def _has_bounds(field: Field) -> bool:
     return field.type.root not in (*_BYTES, "TIME")
 
 
+# ---- rows ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+    """What all rows look like."""
+    names = read_names(source, fields)
+    return [seen(source.handle, fields, lazy.lazy(source).select(names).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
+
+
+def read_names(source: Scan, fields: Sequence[Field]) -> list[str]:
+    """The columns to read: one at least, so that rows are counted."""
+    return [field.name for field in fields] or [source.fields[0].name]
+
+
+def seen(handle: Handle, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
+    sketches = {field.name: Distinct() for field in fields}
+    asked = [question for field in fields for question in _questions(field)]
+    parts = [_of(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
+    for frame in frames:
+        parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *asked))
+        for field in fields:
+            sketches[field.name].add(frame.get_column(field.name).cast(_COUNTED.get(field.type.root, frame.schema[field.name])))
+        if len(parts) == _PARTS:
+            parts = [_summed(parts)]
+    return _summed(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
+
+
+def _of(handle: Handle, fields: Sequence[Field]) -> pl.DataFrame:
+    return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=handle.options.lakekit_timestamp_unit))
+
+
 def _questions(field: Field) -> list[pl.Expr]:
     column = pl.col(field.name)
-    counted = column.cast(pl.String) if field.type.root == "DECIMAL" else column.cast(pl.Int64) if field.type.root in ("TIME", "DATE") else column
-    found = [column.null_count().alias(f"nulls {field.name}"), counted.drop_nulls().approx_n_unique().alias(f"distinct {field.name}")]
+    found = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
     if _has_bounds(field):
-        found += [_text(field, bound).alias(f"{word} {field.name}") for word, bound in (("min", column.min()), ("max", column.max()))]
+        found += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
     if field.type.root in (*_TEXTS, *_BYTES):
-        sizes = column.str.len_bytes() if field.type.root in _TEXTS else column.bin.size()
-        found += [sizes.mean().ceil().alias(f"average {field.name}"), sizes.max().alias(f"longest {field.name}")]
+        sizes = (column.str.len_bytes() if field.type.root in _TEXTS else column.bin.size()).cast(pl.Int64)
+        found += [sizes.sum().alias(f"bytes {field.name}"), sizes.max().alias(f"longest {field.name}")]
     return found
+
+
+_AS = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
+"""How answers of parts become that of the whole, by the first word of their names."""
+
+
+def _summed(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    rows = pl.concat(parts)
+    return rows.select(_AS[name.partition(" ")[0]](pl.col(name)) for name in rows.columns if not name.startswith("distinct "))
+
+
+def _together(handle: Handle, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
+    """What all parts say."""
+    every = [*parts, seen(handle, fields, ())]
+    bounds = [_text(field, pl.col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
+    told = _summed(every).with_columns(bounds).row(0, named=True)
+    return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}
 
 
 def _text(field: Field, value: pl.Expr) -> pl.Expr:
@@ -119,7 +179,8 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
 def _answers(field: Field, told: Mapping[str, Any]) -> ColumnStatistics:
     nulls, average, longest = told[f"nulls {field.name}"], _fixed(field), _fixed(field)
     if field.type.root in (*_TEXTS, *_BYTES):
-        average, longest = (int(told[f"{word} {field.name}"] or 0) for word in ("average", "longest"))
+        values = max(1, told["rows"] - nulls)
+        average, longest = -(-told[f"bytes {field.name}"] // values), told[f"longest {field.name}"] or 0
     return ColumnStatistics(
         column_id=field.id,
         distinct_count=told[f"distinct {field.name}"],

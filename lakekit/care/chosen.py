@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.errors import InvalidOption
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests
+from lakekit.read import expressions
 from lakekit.read.plan import partition_frame
 from lakekit.world import wall_clock_ms
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
     """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
 
-    Raises `InvalidOption` where the text is no condition or names another column.
+    Raises `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not fit the columns' types.
     """
     rows = sorted(set(there))
     if where is None:
@@ -32,7 +34,13 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
     if others := [name for name in wanted.meta.root_names() if name not in known]:
         has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
-    found = partition_frame(handle, pa.array(rows, pa.binary())).select(wanted.fill_null(value=False)).to_series()
+    schema = polars_schema(handle.schema.partition_fields)
+    wanted = expressions.fitted(wanted, where, schema)
+    expressions.check(wanted, schema, handle.name, "where")
+    try:
+        found = partition_frame(handle, pa.array(rows, pa.binary())).select(wanted.fill_null(value=False)).to_series()
+    except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
+        raise SchemaMismatch(f"where={wanted} does not fit the columns of {handle.name}: {wrong}") from None
     return {rows[at] for at in found.arg_true()}
 
 
@@ -49,9 +57,9 @@ def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_m
 
 
 def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
-    """A Polars expression as it is, SQL text as one. Raises `InvalidOption`."""
-    if isinstance(where, pl.Expr):
-        return where
+    """A Polars expression as it is, SQL text as one. Raises `InvalidOption`, and `TypeError` for anything else."""
+    if not isinstance(where, str):
+        return expressions.parsed(where, "", key)
     try:
         return pl.sql_expr(where)
     except pl.exceptions.PolarsError as error:

@@ -21,7 +21,7 @@ from lakekit.meta import consumers, snapshots
 from lakekit.model import hint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lakekit.care.roots import Root
     from lakekit.meta.handle import Handle
@@ -86,9 +86,10 @@ def nothing_is_old(handle: Handle, retained: Retained, newest_id: int) -> bool:
     return False
 
 
-def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = False) -> Expired:
+def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
     """Removes the snapshots that need not be retained. Consumers, unless `consumer.changelog-only`, keep those that they have not read.
 
+    `deletes`: who deletes the files that went with them; None: the storage, from here.
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
     known = snapshots.ids(handle)
@@ -112,7 +113,7 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
         handle.storage.delete([root.path for root in gone])
         _say_earliest(handle, end)
 
-    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=stays)
+    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
     return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 

@@ -11,8 +11,11 @@ grew too big for it lies in a new file beside the data. Source: ENGINE.md 6.7 an
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakekit.care import chosen
 from lakekit.codec import index_container
@@ -29,7 +32,7 @@ from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.progress import work
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import polars as pl
 
@@ -42,68 +45,132 @@ if TYPE_CHECKING:
 
     Contents = dict[str, dict[str, bytes | None]]
 
+Identity = tuple[str, bytes | None, tuple[str, ...]]
+"""Name, index in the manifest, and what lies beside: entries that differ in one of them are different files."""
 _SUFFIX = ".index"
 _BATCH_ROWS = 1 << 16
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Files of one bucket that are looked at together. `before`: what these files were at other times, and may not become again."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFile, ...]
+    before: frozenset[Identity] = frozenset()
+
+
 def rewrite(handle: Handle, where: pl.Expr | str | None) -> Commit:
     """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made."""
+    found, messages = shares(handle, where), []
+    try:
+        with work(handle.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
+            for share in found:
+                messages += done(handle, share, under_way.advance)
+    except BaseException:
+        discard(handle, messages)
+        raise
+    return commit(handle, messages)
+
+
+def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[Share]:
+    """The files of partitions that satisfy a condition, by bucket; where a bucket weighs more than one of `count` shares of all, it is in several.
+
+    What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
+    """
     publish.refuse(handle)
-    indexes_of(handle.schema, handle.options)  # what is asked for wrongly is refused before anything is read
-    messages, made = _messages(handle, where)
+    indexes_of(handle.schema, handle.options)
+    latest = snapshots.latest(handle)
+    if latest is None:
+        return []
+    every = manifests.read_entries(handle, manifests.manifest_files(handle, latest))
+    live, before = fold([every]), _identities(every.filter(every.numbers("kind") == DELETE))
+    wanted = chosen.partitions(handle, live.column("partition").to_pylist(), where)
+    mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(zero_copy_only=False)
+    live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
+    most_bytes = max(handle.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
+    found: dict[tuple[bytes, int, int, int], list[DataFile]] = {}
+    filled: dict[tuple[bytes, int, int], int] = {}
+    columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
+    for at, place in enumerate(zip(*columns, strict=True)):
+        file = live.file(at)
+        number = 0 if count == 1 else filled.get(place, 0) // most_bytes
+        filled[place] = filled.get(place, 0) + file.size_bytes
+        found.setdefault((*place, number), []).append(file)
+    return [_share(place[:3], files, before) for place, files in found.items()]
+
+
+def _share(place: tuple[bytes, int, int], files: Sequence[DataFile], before: Mapping[str, frozenset[Identity]]) -> Share:
+    earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
+    return Share(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
+
+
+def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+    """A message for the files of a share that change; none without any. Calls `told` after each file.
+
+    Raises what reading and writing raise: then no new file is left.
+    """
+    changed: list[tuple[DataFile, DataFile]] = []
+    made: list[str] = []
+    try:
+        for old in share.files:
+            new = _indexed(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made)
+            if new is not None:
+                changed.append((old, new))
+            told()
+    except BaseException:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            handle.storage.delete(made)
+        raise
+    if not changed:
+        return []
+    return [
+        CommitMessage(
+            partition=share.partition,
+            bucket=share.bucket,
+            total_buckets=share.total_buckets,
+            compact_before=tuple(old for old, _ in changed),
+            compact_after=tuple(new for _, new in changed),
+        )
+    ]
+
+
+def commit(handle: Handle, messages: Sequence[CommitMessage]) -> Commit:
+    """Commits what was done. Raises what a commit raises: then no new file is left, but where nobody knows whether it happened."""
     try:
         return publish.publish(handle, messages, commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True)
     except CommitStateUnknown:
         raise
     except BaseException:
-        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            handle.storage.delete(made)
+        discard(handle, messages)
         raise
 
 
-def _messages(handle: Handle, where: pl.Expr | str | None) -> tuple[list[CommitMessage], list[str]]:
-    """A message for each bucket with files that change, and the paths of the index files that were written."""
-    latest = snapshots.latest(handle)
-    if latest is None:
-        return [], []
-    every = manifests.read_entries(handle, manifests.manifest_files(handle, latest))
-    live, before = fold([every]), _identities(every.filter(every.numbers("kind") == DELETE))
-    partitions, buckets, totals = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
-    wanted = chosen.partitions(handle, partitions, where)
-    changed: dict[tuple[bytes, int, int], list[tuple[DataFile, DataFile]]] = {}
-    made: list[str] = []
-    try:
-        with work(handle.world, "indexing", "files", len(live)) as under_way:
-            for at, place in enumerate(zip(partitions, buckets, totals, strict=True)):  # scalar: one a file
-                if place[0] in wanted and place[1] != POSTPONE_BUCKET:
-                    old = live.file(at)
-                    new = _indexed(handle, old, data_file_path(handle, *place[:2], old), before, made)
-                    if new is not None:
-                        changed.setdefault(place, []).append((old, new))
-                under_way.advance()
-    except BaseException:
-        with suppress(LakekitError):
-            handle.storage.delete(made)
-        raise
-    return [
-        CommitMessage(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=total,
-            compact_before=tuple(old for old, _ in files),
-            compact_after=tuple(new for _, new in files),
-        )
-        for (partition, bucket, total), files in changed.items()
-    ], made
+def discard(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+    """Deletes the files that were made for messages that nobody will commit."""
+    made = [
+        handle.layout.extra_file(data_file_path(handle, message.partition, message.bucket, new), name)
+        for message in messages
+        for old, new in zip(message.compact_before, message.compact_after, strict=True)
+        for name in new.extra_files
+        if name not in old.extra_files
+    ]
+    with suppress(LakekitError):
+        handle.storage.delete(made)
 
 
-def _identities(gone: Entries) -> set[tuple[str, bytes | None, tuple[str, ...]]]:
-    """What entries that went were: the same must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`)."""
+def _identities(gone: Entries) -> dict[str, frozenset[Identity]]:
+    """What entries that went were, by file: the same must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`)."""
     columns = (gone.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files"))  # scalar: one a file
-    return {(name, embedded, tuple(extra)) for name, embedded, extra in zip(*columns, strict=True)}
+    found: dict[str, set[Identity]] = {}
+    for name, embedded, extra in zip(*columns, strict=True):
+        found.setdefault(name, set()).add((name, embedded, tuple(extra)))
+    return {name: frozenset(some) for name, some in found.items()}
 
 
-def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[tuple[str, bytes | None, tuple[str, ...]]], made: list[str]) -> DataFile | None:
+def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Identity], made: list[str]) -> DataFile | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
     written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
     wanted = _of_that_time(handle, written.schema)

@@ -159,8 +159,7 @@ class _Files:
             yield part.filter(self._concerns(part.column("file_name")))
 
     def _concerned(self, listed: Iterable[ManifestFile]) -> list[ManifestFile]:
-        fields = self.handle.schema.partition_fields
-        return [file for file in listed if not fields or ranges.may_hold(file, self._partitions, fields)]
+        return ranges.holders(listed, self._partitions, self.handle.schema.partition_fields)
 
     def _concerns(self, names: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
         found = pc.is_in(names, value_set=self._names)

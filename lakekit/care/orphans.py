@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat
 
     Which = Literal["all", "delta", "changelog"]
+    Lists = Callable[[Sequence[str]], list[list[Stat]]]
+    Deletes = Callable[[Sequence[str]], None]
 
 AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
@@ -61,14 +63,25 @@ class _Listed:
         return replace(self, names=[name for name in self.names if wanted(name)])
 
 
-def remove(handle: Handle, *, older_than: str | datetime | timedelta | None, dry_run: bool, force: bool) -> pl.DataFrame:
-    """The orphans that are older than that, removed unless `dry_run`; see `Table.remove_orphans`."""
+def remove(
+    handle: Handle,
+    *,
+    older_than: str | datetime | timedelta | None,
+    dry_run: bool,
+    force: bool,
+    lists: Lists | None = None,
+    deletes: Deletes | None = None,
+) -> pl.DataFrame:
+    """The orphans that are older than that, removed unless `dry_run`; see `Table.remove_orphans`.
+
+    `lists` and `deletes`: who lists the directories of partitions and buckets, and deletes files; None: the storage, from here.
+    """
     for branch in roots.branches(handle):
         if not schemas.ids(roots.on(handle, branch)):
             msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
             raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
     limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
-    listed, directories = _listed(handle)
+    listed, directories = _listed(handle, lists)
     needed = _needed(handle)
     gone = [
         (one.kind, file)
@@ -79,7 +92,7 @@ def remove(handle: Handle, *, older_than: str | datetime | timedelta | None, dry
     if not force:
         _check_suspicious(handle, len(gone), sum(len(one.names) for one in listed), needed)
     if not dry_run and gone:
-        handle.storage.delete([file.path for _, file in gone])
+        (deletes or handle.storage.delete)([file.path for _, file in gone])
     if not dry_run:
         old = [one.path for one in directories if one.modified_ms < limit_ms]
         handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
@@ -145,7 +158,7 @@ def _storage_time_ms(handle: Handle) -> int:
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(handle: Handle) -> tuple[list[_Listed], list[Stat]]:
+def _listed(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
     layout = handle.layout
     found = [
@@ -159,7 +172,7 @@ def _listed(handle: Handle) -> tuple[list[_Listed], list[Stat]]:
             _cut_off(handle, directory, prefix) for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
         ]
     found += [_cut_off(handle, layout.root, _CLOCK, ""), _cut_off(handle, layout.root, f".{_CLOCK}")]
-    files, directories = _data(handle)
+    files, directories = _data(handle, lists)
     return [*found, *files], directories
 
 
@@ -168,7 +181,11 @@ def _files(handle: Handle, kind: str, directory: str) -> _Listed:
     storage = handle.storage
     if isinstance(storage, LocalStorage):
         return _Listed(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
-    seen = {one.name: one for one in storage.list(directory) if not one.is_dir}
+    return _of_kind(kind, directory, storage.list(directory))
+
+
+def _of_kind(kind: str, directory: str, listed: Sequence[Stat]) -> _Listed:
+    seen = {one.name: one for one in listed if not one.is_dir}
     return _Listed(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
 
 
@@ -182,19 +199,23 @@ def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") 
     return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
 
-def _data(handle: Handle) -> tuple[list[_Listed], list[Stat]]:
+def _data(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
     layout, storage = handle.layout, handle.storage
     side_by_side = partial(each, waiting=True) if storage.is_remote else one_by_one  # a thread that only asks for names costs more than they do
+    below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}".rstrip("/"), *(root.removeprefix("file:").rstrip("/") for root in layout.external_roots)]
     places: list[str] = list(dict.fromkeys(tops))
     seen: list[Stat] = []
     for _ in handle.schema.partition_keys:
-        below = [one for some in side_by_side(storage.list, places) for one in some if one.is_dir and "=" in one.name]
-        seen += below
-        places = [one.path for one in below]
-    buckets = [one for some in side_by_side(storage.list, places) for one in some if one.is_dir and one.name.startswith("bucket-")]
-    return side_by_side(partial(_files, handle, "data"), [bucket.path for bucket in buckets]), [*seen, *buckets]
+        partitions = [one for some in below(places) for one in some if one.is_dir and "=" in one.name]
+        seen += partitions
+        places = [one.path for one in partitions]
+    buckets = [one for some in below(places) for one in some if one.is_dir and one.name.startswith("bucket-")]
+    paths = [bucket.path for bucket in buckets]
+    if lists is None:
+        return side_by_side(partial(_files, handle, "data"), paths), [*seen, *buckets]
+    return [_of_kind("data", path, some) for path, some in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
 
 
 # ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------

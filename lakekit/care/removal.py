@@ -22,10 +22,19 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 
-def remove(handle: Handle, gone: Sequence[Root], everything: Sequence[Root], drop: Callable[[], None] | None, *, stays: Sequence[Root] = ()) -> Unneeded:
+def remove(
+    handle: Handle,
+    gone: Sequence[Root],
+    everything: Sequence[Root],
+    drop: Callable[[], None] | None,
+    *,
+    stays: Sequence[Root] = (),
+    deletes: Callable[[Sequence[str]], None] | None = None,
+) -> Unneeded:
     """What goes with some of all roots; `drop` removes the files of the roots themselves, None: nothing is deleted at all.
 
-    `stays`: roots that `drop` makes. Raises what reading the roots raises: if that was before `drop`, nothing changed.
+    `stays`: roots that `drop` makes. `deletes`: who deletes the other files, once the roots are gone; None: the storage, from here.
+    Raises what reading the roots raises: if that was before `drop`, nothing changed.
     """
     paths = {root.path for root in gone}
     kept = [root for root in everything if root.path not in paths]
@@ -39,7 +48,7 @@ def remove(handle: Handle, gone: Sequence[Root], everything: Sequence[Root], dro
     came = [root for root in roots.every(handle) if known.get(root.path) != root.snapshot]
     if came:
         found = only_needed_by(handle, gone, [*kept, *stays, *came])
-    handle.storage.delete(found.paths)
+    (deletes or handle.storage.delete)(found.paths)
     _clean(handle, found)
     return found
 

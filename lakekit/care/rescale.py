@@ -15,6 +15,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
 from lakekit.errors import InvalidOption
 from lakekit.meta import snapshots
+from lakekit.read import expressions
 from lakekit.read.sections import hides_level_zero
 from lakekit.write import conform
 from lakekit.write.writers import Writers
@@ -50,7 +51,7 @@ def rescale(handle: Handle, where: pl.Expr | str | None = None) -> Commit:
     partitions = chosen.partitions(handle, (partition for partition, _ in Standing.of(handle, latest).places()), where)
     writers = Writers(handle, commit_user=user, replaces=True)
     try:
-        source = standing_rows(handle, latest, None if where is None else chosen.condition(where))
+        source = standing_rows(handle, latest, None if where is None else expressions.condition(where, handle))
         for batch in conform.batches(source, handle):
             writers.write(batch)
         replaced = Overwrite.exactly(partitions) if handle.schema.partition_keys else Overwrite.whole()

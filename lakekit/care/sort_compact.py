@@ -11,6 +11,7 @@ Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucke
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -132,27 +133,55 @@ def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering)
 # ---- key tables ------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Partitions of a key table that are sorted as they are in a snapshot; None: there is no snapshot yet."""
+
+    handle: Handle
+    order: Ordering
+    commit_user: str
+    snapshot: Snapshot | None
+    partitions: tuple[bytes, ...]
+
+    def commit(self, messages: Sequence[CommitMessage]) -> Commit:
+        """Puts what was written in the place of these partitions. Raises `Conflict` where others committed to them meanwhile: then nothing changed."""
+        if not self.partitions:
+            return publish_once(self.handle, (), commit_user=self.commit_user)
+        replaced = Overwrite.exactly(self.partitions) if self.handle.schema.partition_keys else Overwrite.whole()
+        return publish_once(self.handle, messages, commit_user=self.commit_user, overwrite=replaced)
+
+
 def sort_keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Commit:
     """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
 
     Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
     """
+    job = keys(handle, order, where)
+    with work(handle.world, "sorting", "partitions", len(job.partitions)) as under_way:
+        messages = sorted_keys(job, job.partitions, under_way.advance)
+    return job.commit(messages)
+
+
+def keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Keys:
+    """What is to be sorted. Raises `InvalidOption` for `where`."""
     latest = snapshots.latest(handle)
-    user = handle.new_commit_user()
     handle = whole(handle.with_options({**_ONE_RUN, STRICT: str(latest.id if latest else 0)}))
-    standing = Standing.of(handle, latest)
-    wanted = sorted(chosen.partitions(handle, (partition for partition, _ in standing.places()), where))
-    if latest is None or not wanted:
-        return publish_once(handle, (), commit_user=user)
-    writers = Writers(handle, commit_user=user, replaces=True)
+    wanted = chosen.partitions(handle, (partition for partition, _ in Standing.of(handle, latest).places()), where)
+    return Keys(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
+
+
+def sorted_keys(job: Keys, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+    """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
+    if job.snapshot is None:
+        return []
+    standing = Standing.of(job.handle, job.snapshot)
+    writers = Writers(job.handle, commit_user=job.commit_user, replaces=True)
     try:
-        with work(handle.world, "sorting", "partitions", len(wanted)) as under_way:
-            for partition in wanted:
-                for frame in _merged(handle, standing, latest, partition, order).in_order():
-                    writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
-                under_way.advance()
-        replaced = Overwrite.exactly(wanted) if handle.schema.partition_keys else Overwrite.whole()
-        return publish_once(handle, writers.prepare(), commit_user=user, overwrite=replaced)
+        for partition in partitions:
+            for frame in _merged(job.handle, standing, job.snapshot, partition, job.order).in_order():
+                writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
+            told()
+        return writers.prepare()
     finally:
         writers.drop()
 

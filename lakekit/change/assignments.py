@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.change.conditions import is_row_wise, parsed, typed, unknown
 from lakekit.errors import SchemaMismatch
+from lakekit.read.expressions import is_row_wise, parsed, typed, unknown
 from lakekit.write import dicts
 
 if TYPE_CHECKING:

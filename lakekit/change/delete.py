@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.bucket.read import KIND
-from lakekit.change.conditions import condition, is_row_wise
 from lakekit.change.found import Found
 from lakekit.change.rewriting import take_away
 from lakekit.change.row_change import RowChange, Statement
@@ -26,6 +25,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import InvalidOption
 from lakekit.lsm import rule as rules
 from lakekit.model.row_kind import RowKind
+from lakekit.read.expressions import condition, is_row_wise
 
 if TYPE_CHECKING:
     from lakekit.commit.outcome import Commit

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.change.conditions import computed, is_row_wise
 from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.files import deletions
 from lakekit.files.places import data_file_paths, place_of
@@ -28,6 +28,7 @@ from lakekit.options.features import check_readable
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import frames, lazy, plan as plans
 from lakekit.read.condition import Condition, exactly
+from lakekit.read.expressions import computed, is_row_wise
 from lakekit.read.spelled import text_of
 from lakekit.read.travel import Position
 
@@ -53,11 +54,15 @@ _MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it."""
+    """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it.
+
+    `part`: of files that need no merge, those of that part among so many, whatever else is asked of them.
+    """
 
     handle: Handle
     snapshot: Snapshot | None
     some: frozenset[tuple[bytes, int]] | None = None
+    part: tuple[int, int] | None = None
 
     @staticmethod
     def at_newest(handle: Handle) -> Found:
@@ -75,13 +80,18 @@ class Found:
         """What has to be read for the rows that satisfy a condition."""
         condition = Condition() if expr is None else self._condition(expr)
         plan = plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+        if self.part is not None:
+            number, count = self.part
+            names = plan.entries.take(plan.raw).column("file_name").to_pylist()  # scalar: one a file
+            mine = [crc32(name.encode()) % count == number for name in names]
+            plan = replace(plan, raw=plan.raw[np.array(mine, bool)])
         if self.some is None:
             return plan
         raw = [at for at in plan.raw if place_of(plan.entries, int(at)) in self.some]
         merged = tuple(bucket for bucket in plan.merged if (bucket.partition, bucket.bucket) in self.some)
         return replace(plan, raw=np.array(raw, np.int64), merged=merged)
 
-    def places(self, expr: pl.Expr) -> list[tuple[bytes, int]]:
+    def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Where rows may be that satisfy a condition."""
         plan = self.plan(expr)
         return sorted({place_of(plan.entries, int(at)) for at in plan.chosen})

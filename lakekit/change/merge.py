@@ -17,7 +17,6 @@ import polars as pl
 from pyroaring import BitMap
 
 from lakekit.bucket.read import KIND
-from lakekit.change.conditions import computed
 from lakekit.change.delete import as_deletes, check_deletes, takes_deletes
 from lakekit.change.found import ROW, Found
 from lakekit.change.merge_plan import SOURCE_ROW, merge_plan
@@ -26,6 +25,7 @@ from lakekit.change.row_change import RowChange
 from lakekit.change.update import check_engine, key_changed, updated
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
+from lakekit.read.expressions import computed
 from lakekit.write import conform
 
 if TYPE_CHECKING:
@@ -46,18 +46,29 @@ def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequenc
     Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
     no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
     """
+    plan = checked(handle, source, clauses, on)
+    found = Found.at_newest(handle)
+    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
+        fill(change, plan, found)
+        return change.commit()
+
+
+def checked(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+    """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
     check_engine(handle, "MergeInto")
     plan = merge_plan(handle, source, clauses, on)
     if handle.kind == "key" and plan.deletes:
         _check_key_deletes(handle)
-    found = Found.at_newest(handle)
-    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
-        merging = _Merging(change=change, plan=plan, found=found)
-        if handle.kind == "key":
-            merging.keyed()
-        else:
-            merging.stored()
-        return change.commit()
+    return plan
+
+
+def fill(change: RowChange, plan: MergePlan, found: Found) -> None:
+    """Writes to a change what becomes of the rows that were found. Raises what `merge` raises for rows and values."""
+    merging = _Merging(change=change, plan=plan, found=found)
+    if found.handle.kind == "key":
+        merging.keyed()
+    else:
+        merging.stored()
 
 
 def _check_key_deletes(handle: Handle) -> None:
@@ -104,7 +115,7 @@ class _Merging:
             raise self._twice(known.filter(known.is_duplicated()).row(0, named=True))
         if self.plan.not_matched_by_source:
             alone = known.unique()
-            for batch in self.found.batches(None, lambda rows: self._chosen(rows.join(alone.lazy(), on=keys, how="anti", nulls_equal=True), self._by_source)):
+            for batch in self.found.batches(None, lambda rows: _numbered(rows.join(alone.lazy(), on=keys, how="anti", nulls_equal=True), self._by_source)):
                 self._write(batch, self._by_source)
         self._insert()
 
@@ -135,7 +146,7 @@ class _Merging:
             gone |= self._move(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
             rest = _beside(stored, seen)
-            for batch in stored.batches(self._chosen(rest.rows(masked=False), self._by_source)):
+            for batch in stored.batches(_numbered(rest.rows(masked=False), self._by_source)):
                 gone |= self._move(batch, self._by_source)
         self._insert()
         take_away(self.change, stored, gone)
@@ -156,14 +167,7 @@ class _Merging:
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
-        return self._chosen(rows.join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
-
-    @staticmethod
-    def _chosen(rows: pl.LazyFrame, actions: Sequence[Action]) -> pl.LazyFrame:
-        chosen = pl.lit(None, pl.Int32)
-        for number, one in reversed(list(enumerate(actions))):
-            chosen = pl.when(one.condition).then(pl.lit(number, pl.Int32)).otherwise(chosen)
-        return rows.with_columns(chosen.alias(_ACTION))
+        return _numbered(rows.join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
 
     def _insert(self) -> None:
         """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""
@@ -171,7 +175,7 @@ class _Merging:
             return
         rest = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
         with computed(self.handle.name):
-            made = [rows.select(one.columns) for one, rows in _parts(self._chosen(rest.lazy(), self.plan.not_matched).collect(), self.plan.not_matched)]
+            made = [rows.select(one.columns) for one, rows in chosen(rest, self.plan.not_matched)]
         for frame in made:
             for batch in conform.batches(frame, self.handle):
                 self.change.write(batch)
@@ -182,6 +186,19 @@ class _Merging:
             "Can't execute this MergeInto when there are some target rows that each of them match more than one source rows. It may lead to an unexpected "
             f"result. {self.handle.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as with source.unique(…)"
         )
+
+
+def chosen(rows: pl.DataFrame, actions: Sequence[Action]) -> list[tuple[Action, pl.DataFrame]]:
+    """The rows that each clause acts on, those that none does left out."""
+    return list(_parts(_numbered(rows.lazy(), actions).collect(), actions))
+
+
+def _numbered(rows: pl.LazyFrame, actions: Sequence[Action]) -> pl.LazyFrame:
+    """The rows with the number of the first clause whose condition is true."""
+    number = pl.lit(None, pl.Int32)
+    for at, one in reversed(list(enumerate(actions))):
+        number = pl.when(one.condition).then(pl.lit(at, pl.Int32)).otherwise(number)
+    return rows.with_columns(number.alias(_ACTION))
 
 
 def _parts(batch: pl.DataFrame, actions: Sequence[Action]) -> Iterator[tuple[Action, pl.DataFrame]]:

@@ -9,7 +9,7 @@ Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Literal
@@ -18,10 +18,10 @@ import polars as pl
 
 from lakekit.change.assignments import assignments
 from lakekit.change.clauses import SOURCE, Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
-from lakekit.change.conditions import check, is_row_wise, parsed, unknown
 from lakekit.change.merge_sql import named
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
+from lakekit.read.expressions import check, is_row_wise, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
 
@@ -72,8 +72,7 @@ def merge_plan(handle: Handle, source: object, clauses: Sequence[Clause], on: Se
         raise TypeError(msg)
     rows = _source(source, handle)
     target = polars_schema(handle.schema.fields)
-    theirs = {name: rows.schema[name] for name in rows.columns if name != SOURCE_ROW}
-    sides = _Sides(handle, target, theirs)
+    sides = _Sides(handle, target, _columns(rows))
     match = sides.match(on)
     return MergePlan(
         source=rows,
@@ -83,6 +82,29 @@ def merge_plan(handle: Handle, source: object, clauses: Sequence[Clause], on: Se
         not_matched=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatched)),
         not_matched_by_source=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatchedBySource)),
     )
+
+
+def brought(plan: MergePlan, handle: Handle, rows: pl.DataFrame) -> MergePlan:
+    """The same merge of other rows of the source, which have its columns under their long names."""
+    source = rows.with_row_index(SOURCE_ROW)
+    return replace(plan, source=source, near=_near(plan.on, polars_schema(handle.schema.fields), source))
+
+
+def said_of_target(plan: MergePlan, handle: Handle) -> pl.Expr | None:
+    """What the match says of target rows alone, whatever the source holds; None: nothing."""
+    return _near(plan.on, polars_schema(handle.schema.fields), None, theirs=_columns(plan.source))
+
+
+def equal_columns(plan: MergePlan, handle: Handle) -> dict[str, str]:
+    """The columns of the target that must equal one of the source for two rows to match, and that one under its long name."""
+    target = polars_schema(handle.schema.fields)
+    both = {**target, **plan.source.schema}
+    parts = [found.expr for found in filters_of(plan.on, both)]
+    return dict(pair for expr in parts if (pair := _equal(expr, set(expr.meta.root_names()), both, target)) is not None)
+
+
+def _columns(rows: pl.DataFrame) -> Schema:
+    return {name: rows.schema[name] for name in rows.columns if name != SOURCE_ROW}
 
 
 def _source(source: object, handle: Handle) -> pl.DataFrame:
@@ -142,7 +164,7 @@ class _Sides:
         return mine == theirs
 
     def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        expr = parsed(named(given) if isinstance(given, str) else given, self.handle.name, said)
+        expr = parsed(named(given) if isinstance(given, str) else given, self.handle.name, said, schema)
         self._look(expr, schema, said)
         check(expr, schema, self.handle.name, said)
         if not is_row_wise(expr, schema):
@@ -200,15 +222,18 @@ _SIGNED: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
 _RANGED = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 
 
-def _near(match: pl.Expr, target: Schema, source: pl.DataFrame) -> pl.Expr | None:
-    """What conjuncts say of the target alone, and the range of source values where a target column must equal a source column."""
+def _near(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None) -> pl.Expr | None:
+    """What conjuncts say of the target alone, and the range of source values where a target column must equal a source column.
+
+    `source` None: its rows are not known, but for their columns `theirs`.
+    """
     parts = []
-    both = {**target, **source.schema}
+    both = {**target, **(theirs or {} if source is None else source.schema)}
     for found in filters_of(match, both):
         names = set(found.expr.meta.root_names())
         if names and names <= set(target):
             parts.append(found.expr)
-        elif (pair := _equal(found.expr, names, both, target)) is not None:
+        elif source is not None and (pair := _equal(found.expr, names, both, target)) is not None:
             parts += _within(*pair, target, source)
     return reduce(and_, parts) if parts else None
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakekit.commit.overwrite import Overwrite
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
+    from lakekit.write.shares import Share
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,11 +41,14 @@ class RowChange:
     _writers: Writers
 
     @staticmethod
-    def of(handle: Handle, *, only_adds: bool = False) -> RowChange:
-        """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found."""
+    def of(handle: Handle, *, only_adds: bool = False, share: Share | None = None) -> RowChange:
+        """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found.
+
+        `share`: of a change that is cut into tasks, which rows are written here.
+        """
         user = handle.new_commit_user()
         writing = handle.with_options({"write-only": "true"}) if only_adds else handle
-        return RowChange(handle=handle, user=user, _writers=Writers(writing, commit_user=user))
+        return RowChange(handle=handle, user=user, _writers=Writers(writing, commit_user=user, share=share))
 
     def write(self, frame: pl.DataFrame) -> None:
         """Takes rows as `conform.batches` gives them."""

@@ -17,12 +17,12 @@ from pyroaring import BitMap
 
 from lakekit.bucket.read import KIND
 from lakekit.change.assignments import assignments
-from lakekit.change.conditions import computed, condition, is_row_wise
 from lakekit.change.found import ROW, Found
 from lakekit.change.rewriting import drop, mark
 from lakekit.change.row_change import RowChange, Statement
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
+from lakekit.read.expressions import computed, condition, is_row_wise
 from lakekit.write import conform
 
 if TYPE_CHECKING:

@@ -129,8 +129,8 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
     Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
     """
     try:
-        metadata, at = _header(data, marks)
-        schema = _schema(metadata)
+        metadata, at = read_header(data, marks)
+        schema = schema_of(metadata)
         codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         found = tuple(_blocks(data, at, codec, schema, limits, marks))
     except Corrupt as error:
@@ -189,7 +189,8 @@ def _raw(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[bytes, 
     return found, start + length
 
 
-def _header(data: bytes, marks: Marks | None) -> tuple[dict[str, bytes], int]:
+def read_header(data: bytes, marks: Marks | None = None) -> tuple[dict[str, bytes], int]:
+    """The metadata of a container, and the offset after its sync marker. Raises `Corrupt`, `LimitExceeded`."""
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
@@ -221,7 +222,8 @@ def _header(data: bytes, marks: Marks | None) -> tuple[dict[str, bytes], int]:
     return metadata, at + SYNC_BYTES
 
 
-def _schema(metadata: Mapping[str, bytes]) -> Node:
+def schema_of(metadata: Mapping[str, bytes]) -> Node:
+    """The type of the values that a container's metadata declare. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     text = metadata.get("avro.schema")
     if text is None:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")

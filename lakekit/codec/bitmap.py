@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PLAIN, _WITH_RUNS = 12346, 12347
 _ARRAY, _BITMAP, _RUN = 0, 1, 2
 _ARRAY_MAX = 4096
+_BIG = 256
+"""A container of more rows is worth a step of its own."""
 FREE_BYTES = 32 << 20
 """Positions of so many bytes are always decoded; beyond it, 8 positions a byte of input, which is what bitmap containers hold."""
 
@@ -141,6 +143,10 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: s
     ends = np.cumsum(sizes)
     if cursor.marks is None and _RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
+    if cursor.marks is None and set(kinds) == {_RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
+        heads = np.frombuffer(cursor.data, np.uint8, 6 * len(kinds), cursor.tell).reshape(-1, 6)[:, :2]
+        if (heads == (1, 0)).all():
+            return np.arange(len(kinds)) * 6 + cursor.skip(6 * len(kinds), field, "container")
     starts = []
     for kind, size in zip(kinds, sizes.tolist(), strict=True):
         starts.append(cursor.tell)
@@ -160,10 +166,25 @@ def _unsound(found: Layout) -> int | None:
             wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end]
             if np.count_nonzero(wrong):
                 return at + int(wrong.argmax())
+        elif found.kinds[at] == _RUN and (single := _end_of_single(found, at)) > at:
+            end = single
+            table = np.frombuffer(found.data, "<u2", 3 * (end - at), found.starts[at]).reshape(-1, 3).astype(np.int64)
+            wrong = (table[:, 2] + 1 != found.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
+            if np.count_nonzero(wrong):
+                return at + int(wrong.argmax())
         elif not _sound(found, at):
             return at
         at = end
     return None
+
+
+def _end_of_single(found: Layout, at: int) -> int:
+    """The end of the containers from `at` on that have one run each and lie beside each other: such a container takes six bytes."""
+    end = at + 1
+    while end < len(found.kinds) and found.kinds[end] == _RUN and found.starts[end] - found.starts[end - 1] == 6:
+        end += 1
+    last = found.starts[end - 1]
+    return end if found.data[last : last + 2] == b"\1\0" else end - 1
 
 
 def _sound(found: Layout, i: int) -> bool:
@@ -255,8 +276,7 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
     """Many bitmaps at once: group i is `positions[offsets[i]:offsets[i+1]]`, ascending. Gives their bytes, one after another, and their offsets."""
     groups = len(offsets) - 1
     pos = positions.astype(np.int64)
-    group_of = np.repeat(np.arange(groups), np.diff(offsets))
-    parts = _containers(pos, group_of)
+    parts = _containers(pos, offsets)
     per_group = np.searchsorted(parts.group, np.arange(groups + 1))
     counts = np.diff(per_group)
     has_runs = np.zeros(groups, np.bool_)
@@ -299,24 +319,26 @@ class _Containers(NamedTuple):
     run_count: NDArray[np.int64]
 
 
-def _containers(pos: NDArray[np.int64], group_of: NDArray[np.int64]) -> _Containers:
+def _containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containers:
     count = len(pos)
     high = pos >> 16
     fresh = np.ones(count, np.bool_)
     np.not_equal(high[1:], high[:-1], out=fresh[1:])
-    fresh[1:] |= group_of[1:] != group_of[:-1]
+    fresh[offsets[:-1][np.diff(offsets) > 0]] = True
     first = np.flatnonzero(fresh)
-    fresh[1:] |= pos[1:] != pos[:-1] + 1
+    fresh[1:] |= np.diff(pos) != 1
     run_first = np.flatnonzero(fresh)
     run_count = np.diff(np.searchsorted(run_first, np.append(first, count)))
     card = np.diff(np.append(first, count))
     plain = np.where(card > _ARRAY_MAX, 8192, 2 * card)
     is_run = 2 + 4 * run_count < plain
-    return _Containers(group_of[first], high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count)
+    group = np.searchsorted(offsets, first, side="right") - 1
+    return _Containers(group, high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count)
 
 
 def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]) -> None:
-    arrays = np.flatnonzero(~parts.is_run & (parts.card <= _ARRAY_MAX))
+    big = parts.card > _BIG
+    arrays = np.flatnonzero(~parts.is_run & ~big)
     cards = parts.card[arrays]
     u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[spans(parts.first[arrays], cards)]
     runs = np.flatnonzero(parts.is_run)
@@ -326,7 +348,11 @@ def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[
     at = 4 * spans(np.zeros(len(runs), np.int64), counts) + np.repeat(body[runs] + 2, counts)
     u16[at] = low[parts.run_first[which]]
     u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
-    for i in np.flatnonzero(~parts.is_run & (parts.card > _ARRAY_MAX)).tolist():  # scalar: a container of more than 4096 rows a step
+    for i in np.flatnonzero(~parts.is_run & big).tolist():  # scalar: a container of many rows a step
+        held = low[parts.first[i] : parts.first[i] + parts.card[i]]
+        if len(held) <= _ARRAY_MAX:
+            u16[body[i] : body[i] + 2 * len(held) : 2] = held
+            continue
         bits = np.zeros(65536, np.uint8)
-        bits[low[parts.first[i] : parts.first[i] + parts.card[i]]] = 1
+        bits[held] = 1
         out[body[i] : body[i] + 8192] = np.packbits(bits, bitorder="little")

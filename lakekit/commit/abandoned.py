@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
 
-_DOUBTFUL: set[str] = set()
-"""The names of files in commits of this process whose outcome nobody knew; there are few."""
 
-
-def doubt(messages: Sequence[CommitMessage]) -> None:
+def doubt(handle: Handle, messages: Sequence[CommitMessage]) -> None:
     """Keeps the files of some messages from being deleted by this process."""
-    _DOUBTFUL.update(name for message in messages for name in _names(message))
+    handle.world.doubtful.update(name for message in messages for name in _names(message))
 
 
 def abort(handle: Handle, messages: Sequence[CommitMessage]) -> None:
@@ -39,7 +36,7 @@ def abort(handle: Handle, messages: Sequence[CommitMessage]) -> None:
     """
     if not any(True for message in messages for _ in _names(message)):
         return
-    kept = _DOUBTFUL | _referred(handle)
+    kept = handle.world.doubtful | _referred(handle)
     gone = [path for message in messages for name, path in _files(handle, message) if name not in kept]
     handle.storage.delete(dict.fromkeys(gone))
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.commit import bucket_counts, conflict, expired, index as indexes, known_keys, manifests, overwrite as overwrites, ranges, replay
+from lakekit.commit import bucket_counts, conflict, expired, index as indexes, known_keys, manifests, overtaken, overwrite as overwrites, ranges, replay
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict import Parties
-from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, RetriesExhausted, StorageFailed
-from lakekit.meta import keeper, manifests as meta, schemas
+from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, RetriesExhausted
+from lakekit.meta import keeper, manifests as meta, schemas, snapshots
 from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
@@ -124,7 +124,7 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
             except BaseException:
                 draft.discard()
                 raise
-            if _claim(job, draft, snapshot):
+            if _claim(job, draft, snapshot) and not _is_overtaken(job, draft, snapshot, changes):
                 break
             retries += 1
             try:
@@ -330,6 +330,24 @@ def _claim_alone(job: Job, draft: Draft, snapshot: Snapshot, held: Callable[[], 
     return found
 
 
+def _is_overtaken(job: Job, draft: Draft, snapshot: Snapshot, changes: Changes) -> bool:
+    """Whether newer snapshots do not know the one that was just claimed; its file is taken back then, and the commit goes on as after a lost race."""
+    draft.in_doubt = True
+    try:
+        try:
+            found = overtaken.is_overtaken(job.handle, snapshot, changes)
+        except LakekitError:  # one that fails in passing is no reason to know nothing
+            found = overtaken.is_overtaken(job.handle, snapshot, changes)
+        if found:
+            job.handle.storage.delete([job.handle.layout.snapshot(snapshot.id)])
+    except LakekitError as failed:
+        raise _unknown(job, snapshot, failed) from failed
+    if found is None:
+        raise _unknown(job, snapshot, Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id))
+    draft.in_doubt = False
+    return found
+
+
 def _unknown(job: Job, snapshot: Snapshot, why: LakekitError) -> CommitStateUnknown:
     return CommitStateUnknown(
         f"Nobody can tell whether snapshot {snapshot.id} of {job.handle.name} was made ({why.message}). Nothing was deleted. Commit the same messages again as "
@@ -381,7 +399,7 @@ def _waited(job: Job, lost: int, turn: ExitStack) -> bool:
 
 
 def _tell(handle: Handle, snapshot: Snapshot) -> None:
-    """The hints, which may fail: they are advice, and never go back (D7)."""
+    """The hints, which may fail: they are advice, and do not go back (D7)."""
     layout = handle.layout
     with suppress(LakekitError):
         there = _advised(handle)
@@ -389,13 +407,16 @@ def _tell(handle: Handle, snapshot: Snapshot) -> None:
             handle.storage.put(layout.latest_hint, hint.encode(snapshot.id))
         if snapshot.id == 1:
             handle.storage.put(layout.earliest_hint, hint.encode(1))
-        replay.remember_newest(handle, snapshot)
+        if not replay.remember_newest(handle, snapshot):  # it expired between those calls: the hint may name it
+            newest = snapshots.latest_id(handle)
+            if newest is not None:
+                handle.storage.put(layout.latest_hint, hint.encode(newest))
 
 
 def _advised(handle: Handle) -> int | None:
     try:
         return hint.decode(handle.storage.read(handle.layout.latest_hint, 0, 32))
-    except StorageFailed:
+    except LakekitError:
         return None
 
 

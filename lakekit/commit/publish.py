@@ -97,7 +97,7 @@ def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None
     done = replay.committed(handle, commit_user, identifier, replay.newest(handle))
     if done is None:
         return None
-    return outcome(job, [Made(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done])
+    return outcome(job, _there(handle, done))
 
 
 def _made(job: Job, step: Step, messages: Sequence[CommitMessage], latest: Snapshot | None) -> Made:
@@ -106,7 +106,7 @@ def _made(job: Job, step: Step, messages: Sequence[CommitMessage], latest: Snaps
         made = attempt.run(job, step, draft, latest)
     finally:
         if draft.in_doubt:
-            abandoned.doubt(messages)
+            abandoned.doubt(job.handle, messages)
     replay.remember(job.handle, job.commit_user, made.snapshot, made.snapshot)
     return made
 
@@ -149,7 +149,7 @@ def _steps(job: Job, messages: Sequence[CommitMessage], overwrite: Overwrite | N
 
 def _again(job: Job, steps: Sequence[Step], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None) -> Commit:
     """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
-    made = [Made(snapshot=snapshot, changes=_changes_of(job.handle, snapshot), retry_count=0) for snapshot in done]
+    made = _there(job.handle, done)
     own = None if latest is None else replay.own_newest(job.handle, job.commit_user, latest)
     is_last = bool(done) and own is not None and own.id == done[-1].id
     if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
@@ -157,6 +157,11 @@ def _again(job: Job, steps: Sequence[Step], messages: Sequence[CommitMessage], d
             abandoned.check_compacted(job.handle, messages)
             made.append(_made(job, steps[-1], messages, latest))
     return outcome(job, made)
+
+
+def _there(handle: Handle, done: Sequence[Snapshot]) -> list[Made]:
+    """Snapshots that an earlier commit made, as if they had been made now."""
+    return [Made(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
 
 
 def _changes_of(handle: Handle, snapshot: Snapshot) -> Changes:

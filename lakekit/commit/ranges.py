@@ -5,7 +5,10 @@ Values compare as Java's do: texts by their bytes, NaN above everything; binary 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from itertools import chain
 from math import copysign, isnan
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
@@ -59,6 +62,31 @@ def may_hold(file: ManifestFile, partitions: Sequence[Values], fields: Sequence[
         return True
     low, high, nulls = _range(file, fields)
     return any(all(_inside(*one) for one in zip(values, low, high, nulls, strict=True)) for values in partitions)
+
+
+def holders(files: Iterable[ManifestFile], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFile]:
+    """Those manifests that `may_hold` one of the partitions, in order. Many of both cost little: partitions are looked up by their first value."""
+    if not fields:
+        return list(files)
+    rows = list(partitions)
+    nulls = [row for row in rows if row[0] is None]
+    known = sorted(((_order(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
+    firsts = [first for first, _ in known]
+
+    def holds(file: ManifestFile) -> bool:
+        low, high, counts = _range(file, fields)
+        some = nulls if counts[0] is None or counts[0] > 0 else []
+        start, end = 0, len(known)
+        if low[0] is not None and high[0] is not None:
+            start, end = bisect_left(firsts, _order(low[0])), bisect_right(firsts, _order(high[0]))
+        if len(fields) == 1:
+            return bool(some) or start < end
+        others = list(zip(low, high, counts, strict=True))[1:]
+        return any(
+            all(_inside(value, *one) for value, one in zip(row[1:], others, strict=True)) for row in chain(some, (known[at][1] for at in range(start, end)))
+        )
+
+    return [file for file in files if holds(file)]
 
 
 def _inside(value: Any, low: Any, high: Any, nulls: int | None) -> bool:

@@ -50,11 +50,12 @@ def _remembered(handle: Handle) -> Snapshot | None:
     return kept[0] if seen is not None and seen.tag == kept[1] else None
 
 
-def remember_newest(handle: Handle, snapshot: Snapshot) -> None:
-    """Keeps a snapshot that was just made, as its file is now."""
+def remember_newest(handle: Handle, snapshot: Snapshot) -> bool:
+    """Keeps a snapshot that was just made, as its file is now. False: there is none any more."""
     seen = handle.storage.stat(handle.layout.snapshot(snapshot.id))
     if seen is not None and seen.tag is not None:
         handle.world.decoded.put({_newest_key(handle): (snapshot, seen.tag)}, _KNOWN_BYTES)
+    return seen is not None
 
 
 def _newest_key(handle: Handle) -> tuple[object, ...]:

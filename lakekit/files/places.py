@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakekit.codec import binary_row
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.model import partition as partitions
@@ -86,10 +89,27 @@ def place_of(entries: Entries, at: int) -> tuple[bytes, int]:
 
 
 def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
-    """The whole paths of many data files, in order; each (partition, bucket) is spelled once."""
-    partitions_ = entries.column("partition").dictionary_encode()
-    directories = [partition_path(handle, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
+    """The whole paths of many data files, in order; each (partition, bucket) is spelled once. Raises `Corrupt` for what is no plain file name."""
+    partitions_, layout = entries.column("partition").dictionary_encode(), handle.layout
+    paths = [partition_path(handle, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
     codes, buckets = partitions_.indices.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
-    names, external = entries.column("file_name").to_pylist(), entries.column("external_path").to_pylist()  # scalar: one a file
-    layout = handle.layout
-    return [layout.data_file(directories[code], bucket, name, path) for code, bucket, name, path in zip(codes, buckets, names, external, strict=True)]
+    names, external = entries.column("file_name"), entries.column("external_path")
+    texts = names.to_pylist()  # scalar: one a file
+    if external.null_count < len(external) or not _are_plain(names):
+        each = zip(codes, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
+        return [layout.data_file(paths[code], bucket, name, path) for code, bucket, name, path in each]
+    places = list(zip(codes, buckets, strict=True))
+    directories = {(code, bucket): layout.bucket_dir(paths[code], bucket) for code, bucket in dict.fromkeys(places)}
+    return [f"{directories[place]}/{name}" for place, name in zip(places, texts, strict=True)]
+
+
+_PLAIN = r"^[ -.0-\[\]-~]+$"
+_LONGEST = 255
+_DOTS = pa.array([".", ".."])
+
+
+def _are_plain(names: pa.StringArray) -> bool:
+    """Whether all names are plain ones of printable ASCII; where not, `layout.is_plain` is to be asked of each."""
+    fits = pc.and_not(pc.match_substring_regex(names, _PLAIN), pc.is_in(names, value_set=_DOTS))
+    fits = pc.and_(fits, pc.less_equal(pc.binary_length(names), _LONGEST))
+    return bool(pc.all(fits).as_py())  # scalar: one answer

@@ -20,11 +20,13 @@ from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, BinaryIO
 
     from lakekit.meta.handle import Handle
     from lakekit.storage.protocol import Stat, Storage
+
+    Lists = Callable[[Sequence[str]], list[list[Stat]]]
 
 LOCATION = "object-location"
 FIELDS = (
@@ -58,8 +60,11 @@ def place(handle: Handle) -> tuple[Storage, str, str]:
     return storage, root, told.rstrip("/")
 
 
-def listed(handle: Handle) -> Iterator[pl.DataFrame]:
-    """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`."""
+def listed(handle: Handle, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
+    """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
+
+    `lists`: who lists directories, many together; None: the storage, from here, one after the other.
+    """
     storage, root, told = place(handle)
     known = {field.name for field in FIELDS}
     if odd := [field.name for field in handle.schema.fields if field.name not in known]:
@@ -68,7 +73,7 @@ def listed(handle: Handle) -> Iterator[pl.DataFrame]:
         raise FileMissing(f"there is nothing at {told}, the location of {handle.name}: nothing was refreshed", path=root)
     rows: list[tuple[Any, ...]] = []
     count = 0
-    for one in _below(storage, root):
+    for one in _below(storage.list if lists is None else _levels(lists, root).__getitem__, root):
         relative = one.path.removeprefix(root).lstrip("/")
         path = f"{told}/{relative}"
         rows.append((path, path.rpartition("/")[0], one.name, one.size_bytes, one.modified_ms, 0))
@@ -79,12 +84,22 @@ def listed(handle: Handle) -> Iterator[pl.DataFrame]:
         yield _frame(rows, handle)
 
 
-def _below(storage: Storage, directory: str) -> Iterator[Stat]:
-    for one in storage.list(directory):
+def _below(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
+    for one in inside(directory):
         if one.is_dir:
-            yield from _below(storage, one.path)
+            yield from _below(inside, one.path)
         else:
             yield one
+
+
+def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
+    """What every directory holds, asked for level by level."""
+    found: dict[str, list[Stat]] = {}
+    level = [root]
+    while level:
+        found |= dict(zip(level, lists(level), strict=True))
+        level = [one.path for directory in level for one in found[directory] if one.is_dir]
+    return found
 
 
 def _frame(rows: list[tuple[Any, ...]], handle: Handle) -> pl.DataFrame:

@@ -5,6 +5,7 @@
 Polars encodes a row group's columns side by side, and fastest. What it cannot say is encoded by Arrow: maps (an entry is no list element there), INT96 (how
 Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
 of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them.
+Few rows of flat columns need neither encoder (`parquet_few`).
 
 Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`files.statistics`).
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format import blocks, parquet_chunks, thrift
+from lakekit.format import blocks, parquet_chunks, parquet_few, thrift
 from lakekit.format.arrange import Form, arranged, arrow_field
 from lakekit.format.dtypes import polars_schema
 from lakekit.format.parquet_pass import HELD_BYTES, MAGIC, Passing
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.format.parquet_chunks import Chunk, Group
+    from lakekit.format.parquet_few import Leaf
     from lakekit.format.writing import Encoding
     from lakekit.types import Field
 
@@ -78,7 +80,8 @@ def check_types(fields: Sequence[Field]) -> None:
 class _Plan(NamedTuple):
     """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
 
-    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times.
+    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times. `few`: how few rows of them are laid out without
+    any encoder, where that can be.
     """
 
     polars: tuple[int, ...]
@@ -89,6 +92,7 @@ class _Plan(NamedTuple):
     leaves: tuple[int, ...]
     reals: frozenset[int]
     times: bool
+    few: tuple[Leaf, ...] | None
 
 
 class ParquetEncoder:
@@ -159,7 +163,9 @@ class ParquetEncoder:
     def _encode(self, frame: pl.DataFrame, size_bytes: int) -> None:
         """Rows as one row group; as several where one encoder makes them all."""
         alone = not self._plan.arrow and not self._plan.int96
-        if alone and size_bytes > HELD_BYTES:
+        if (few := self._few(frame, size_bytes)) is not None:
+            laid = [(self._plan.polars, [few])]
+        elif alone and size_bytes > HELD_BYTES:
             laid = [(self._plan.polars, self._passed(frame))]
         else:
             laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame, alone=alone)]
@@ -216,6 +222,17 @@ class ParquetEncoder:
             if columns:
                 found.append((columns, self._by_arrow(frame, columns, int96=int96)))
         return found
+
+    def _few(self, frame: pl.DataFrame, size_bytes: int) -> Group | None:
+        """Few rows, laid out here; None where they are an encoder's."""
+        if self._plan.few is None or self._page_bytes is not None or frame.height > parquet_few.ROWS or size_bytes > parquet_few.SIZE_BYTES:
+            return None
+        _refuse_nulls(frame, self._fields)
+        made = parquet_few.group(frame, self._plan.few, self._codec, self._level, self._written)
+        if made is None:
+            return None
+        self._put(made[0])
+        return made[1]
 
     def _passed(self, frame: pl.DataFrame) -> list[Group]:
         """Row groups that go to the sink while they are encoded, and their descriptions."""
@@ -302,6 +319,7 @@ def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes,
         leaves=tuple(_leaves(field.type) for field in fields),
         reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
+        few=parquet_few.leaves(fields) if len(polars) == len(fields) else None,
     )
     return (first, rest), plan
 

@@ -17,6 +17,7 @@ from lakekit.types import MAX_DEPTH
 Struct: TypeAlias = dict[int, tuple[int, Any]]
 BOOL, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 3, 4, 5, 6, 7, 8, 9, 12
 _VARINTS = frozenset({I16, I32, I64})
+_BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
 def decode(data: bytes, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
@@ -114,6 +115,16 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == DOUBLE:
         return data[at : at + 8], at + 8
     raise Corrupt(f"a Thrift value of unknown kind {kind}", field="footer")
+
+
+def number(value: int) -> bytes:
+    """The bytes of a whole number, as members of kinds 4, 5 and 6 hold it."""
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    if raw < 0x80:
+        return _BYTES[raw]
+    out = bytearray()
+    _putvarint(out, raw)
+    return bytes(out)
 
 
 def encode(struct: Struct) -> bytes:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
@@ -49,8 +50,8 @@ _FACT_BYTES = 800
 """About what one decoded `ManifestFile` or `IndexEntry` takes."""
 _SHARED_BYTES = 8
 """What one takes in every further list that names it."""
-_ASKED, _STANDING, _ASKED_BYTES = "asked", "standing", 200
-"""The marks of a manifest of which some partitions were asked for, and of manifests whose live entries are known; and about what one takes."""
+_ASKED, _STANDING, _LIVE, _ASKED_BYTES = "asked", "standing", "live", 200
+"""The marks of a manifest of which some partitions were asked for, of manifests of which is known what is live, and of it; and about what a mark takes."""
 
 
 def no_entries() -> Entries:
@@ -140,16 +141,30 @@ def live(
     """
     files = manifest_files(place, source) if isinstance(source, Snapshot) else source
     files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
+    if keep_entries is None and keep_partitions is None:
+        return _live(place, files, columns)
     found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
     if keep_entries is not None:
         found = found.filter(keep_entries(found))
-    if keep_entries is None and keep_partitions is None:
-        return found.filter(_standing(place, files, found))
     return columns_of.fold([found])
 
 
+def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | None) -> Entries:
+    """The live entries of some manifests. The last that were asked for are kept where they are a copy: every read of a snapshot asks for them again."""
+    shelf, key = place.world.decoded, (_LIVE, place.storage, place.layout.manifest_dir)
+    names = tuple(file.name for file in files)
+    known: tuple[tuple[str, ...], Entries] | None = shelf.get(key) if columns is None else None
+    if known is not None and known[0] == names:
+        return known[1]
+    found = read_entries(place, files, columns=columns)
+    live = found.filter(_standing(place, files, found))
+    if columns is None and len(live) < len(found) and (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < shelf.budget_bytes // 4:
+        shelf.put({key: (names, live)}, weight)
+    return live
+
+
 def _standing(place: Place, files: Sequence[ManifestFile], found: Entries) -> NDArray[np.bool_]:
-    """Which of all entries of those manifests are live; kept, for the same are asked for again by every read of a snapshot."""
+    """Which of all entries of those manifests are live; kept as what is live is."""
     key = (_STANDING, place.storage, *(place.layout.manifest(file.name) for file in files))
     kept: NDArray[np.bool_] | None = place.world.decoded.get(key)
     if kept is None:
@@ -163,7 +178,11 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
 
     Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
-    return _joined(_pieces(place, files), columns)
+    pieces = _pieces(place, files)
+    if columns is None:
+        return _whole(place, files, pieces)
+    wanted = tuple(columns)
+    return columns_of.concat([run.whole.slice(run.start, run.end).select(wanted) for run in _runs(pieces)])  # selected first: putting together copies
 
 
 def read_each(place: Place, files: Sequence[ManifestFile]) -> list[Entries]:
@@ -251,14 +270,16 @@ class _Later:
 def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
     """Reads and decodes manifests, given with their paths, and keeps them."""
     whole, counts = entry_files.decode(_read_all(place, files, under_way))
-    found: dict[str, _Piece] = {}
-    kept: dict[Hashable, _Piece] = {}
-    start = 0
-    for (path, file), count in zip(files, counts, strict=True):
-        found[file.name] = kept[place.storage, path] = _Piece(whole, start, start + count)
-        start += count
-    place.world.decoded.put(kept, whole.table.nbytes + _FACT_BYTES * len(files))
-    return found
+    pieces = _keep(place, [path for path, _ in files], whole, counts)
+    return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
+
+
+def _keep(place: Place, paths: Sequence[str], whole: Entries, counts: Iterable[int]) -> list[_Piece]:
+    """The entries of manifests that lie one after the other in `whole`, so many of each; kept."""
+    pieces = [_Piece(whole, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
+    keys: list[Hashable] = [(place.storage, path) for path in paths]
+    place.world.decoded.put(dict(zip(keys, pieces, strict=True)), whole.table.nbytes + _FACT_BYTES * len(pieces))
+    return pieces
 
 
 def _together(files: list[tuple[str, ManifestFile]]) -> list[list[tuple[str, ManifestFile]]]:
@@ -292,8 +313,21 @@ def _read_all(place: Place, files: list[tuple[str, ManifestFile]], under_way: Wo
     return each(read, files, after=tell, waiting=place.storage.is_remote)
 
 
-def _joined(pieces: list[_Piece | _Later], columns: Iterable[str] | None) -> Entries:
-    """The entries of all pieces, with the columns wanted; neighbours that were decoded together are not taken apart."""
+def _whole(place: Place, files: Sequence[ManifestFile], pieces: Sequence[_Piece | _Later]) -> Entries:
+    """The entries of all pieces.
+
+    Putting them together copies them, embedded indexes too: they are kept so for the next read, unless most of what they came from was not asked for.
+    """
+    runs = _runs(pieces)
+    found = columns_of.concat([run.whole.slice(run.start, run.end) for run in runs])
+    asked_for = 2 * len(found) >= sum({id(run.whole): len(run.whole) for run in runs}.values())
+    if len(runs) > 1 and asked_for and found.table.nbytes <= place.world.decoded.budget_bytes // 2:
+        _keep(place, [place.layout.manifest(file.name) for file in files], found, [piece.end - piece.start for piece in pieces])
+    return found
+
+
+def _runs(pieces: Sequence[_Piece | _Later]) -> list[_Piece | _Later]:
+    """The pieces, neighbours that lie together as one; at least one, of nothing."""
     runs: list[_Piece | _Later] = []
     for piece in pieces:
         last = runs[-1] if runs else None
@@ -301,11 +335,7 @@ def _joined(pieces: list[_Piece | _Later], columns: Iterable[str] | None) -> Ent
             runs[-1] = _Piece(last.whole, last.start, piece.end)
         else:
             runs.append(piece)
-    parts = [run.whole.slice(run.start, run.end) for run in runs] or [columns_of.empty()]
-    if columns is not None:  # before they are put together, which copies every column
-        wanted = tuple(columns)
-        parts = [part.select(wanted) for part in parts]
-    return columns_of.concat(parts)
+    return runs or [_Piece(columns_of.empty(), 0, 0)]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
 from lakekit.model.json_facts import SYNTAX
+from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -78,14 +79,20 @@ def read_listed(place: Place, seen: Stat, decode: Callable[[bytes, str | None], 
 
 def numbers(place: Place, directory: str, prefix: str) -> list[int]:
     """The ids N of the files `<prefix>N` in a directory, ascending; every other name belongs to somebody else."""
-    return [number for number, _ in listed(place, directory, prefix)]
+    storage = place.storage
+    names = storage.file_names(directory) if isinstance(storage, LocalStorage) else [one.name for one in storage.list(directory) if not one.is_dir]
+    return sorted(number for number in (_number(name, prefix) for name in names) if number is not None)
 
 
 def listed(place: Place, directory: str, prefix: str) -> list[tuple[int, Stat]]:
     """As `numbers`, with what the listing says of each file."""
-    found = []
-    for one in place.storage.list(directory):
-        digits = one.name.removeprefix(prefix)
-        if not one.is_dir and digits != one.name and digits.isascii() and digits.isdecimal() and len(digits) <= 19 and str(int(digits)) == digits:
-            found.append((int(digits), one))
-    return sorted(found, key=lambda pair: pair[0])
+    found = [(_number(one.name, prefix), one) for one in place.storage.list(directory) if not one.is_dir]
+    return sorted(((number, one) for number, one in found if number is not None), key=lambda pair: pair[0])
+
+
+def _number(name: str, prefix: str) -> int | None:
+    digits = name.removeprefix(prefix)
+    if digits == name or not (digits.isascii() and digits.isdecimal() and len(digits) <= 19):
+        return None
+    number = int(digits)
+    return number if str(number) == digits else None

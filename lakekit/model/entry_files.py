@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import avro, avro_columns
+from lakekit.codec import avro_columns, avro_small
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
 from lakekit.model import entries, metadata_file, record_schemas
@@ -78,16 +78,16 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
     found: list[tuple[list[int], Entries]] = []  # places of the manifests that were decoded together, their entries
     groups: dict[int, list[tuple[int, Container]]] = {}
     counts = [0] * len(manifests)
-    for place, manifest in enumerate(manifests):
-        if metadata_file.is_columnar(manifest.data):
-            part = _columnar(manifest)
-            counts[place] = len(part)
-            found.append(([place], part))
-        else:
-            container = avro.open_container(manifest.data, path=manifest.path)
-            counts[place] = container.count
-            if container.blocks:
-                groups.setdefault(id(container.schema), []).append((place, container))
+    columnar = [place for place, manifest in enumerate(manifests) if metadata_file.is_columnar(manifest.data)]
+    for place in columnar:
+        part = _columnar(manifests[place])
+        counts[place] = len(part)
+        found.append(([place], part))
+    others = sorted({*range(len(manifests))}.difference(columnar)) if columnar else range(len(manifests))
+    for place, container in zip(others, avro_small.open_containers([manifests[place] for place in others]), strict=True):
+        counts[place] = container.count
+        if container.blocks:
+            groups.setdefault(id(container.schema), []).append((place, container))
     found += [([place for place, _ in group], _decode_together([container for _, container in group])) for group in groups.values()]
     if len(found) < 2:
         return (found[0][1] if found else entries.empty()), counts
@@ -100,7 +100,7 @@ def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
     """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
     found = None
     if not any(metadata_file.is_columnar(manifest.data) for manifest in manifests):
-        containers = [container for one in manifests if (container := avro.open_container(one.data, path=one.path)).blocks]
+        containers = [container for container in avro_small.open_containers(manifests) if container.blocks]
         if len({id(container.schema) for container in containers}) == 1:
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
                 found = _decode_together(containers, keep)

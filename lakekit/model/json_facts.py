@@ -42,7 +42,7 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
         raise LimitExceeded(_at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX)
     try:
         text = data.decode()
-        found = json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_fraction)
+        found = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(found, ensure_ascii=False, default=str).encode()
     except Corrupt as wrong:
@@ -82,6 +82,9 @@ def _fraction(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:
         raise LimitExceeded("a number with an exponent beyond all use", field=SYNTAX) from None
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_fraction)
 
 
 def _check_depth(value: Any, path: str | None) -> None:
@@ -205,25 +208,36 @@ def _members(cls: type) -> tuple[Field[Any], ...]:
 
 def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
     """The fact that the members of a JSON object say."""
-    known = _members(cls)
+    known = _takes(cls)
     values: dict[str, Any] = {}
     try:
-        for part in known:
-            name = part.metadata["member"]
+        for name, own, take, is_required in known:
             value = members.get(name)
             if value is not None:
-                values[part.name] = part.metadata["take"](name, value)
-            elif part.default is MISSING:
+                values[own] = take(name, value)
+            elif is_required:
                 raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)  # noqa: TRY301 - the path joins below
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
-    names = {part.metadata["member"] for part in known}
-    slots = _SLOTS[cls]
-    if "extra" in slots:
-        values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
-    if "nulls" in slots:
-        values["nulls"] = tuple(name for name, value in members.items() if value is None and name in names)
+    if len(members) > len(values):  # some are null, or nobody knows them
+        names = {name for name, *_ in known}
+        slots = _SLOTS[cls]
+        if "extra" in slots:
+            values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
+        if "nulls" in slots:
+            values["nulls"] = tuple(name for name, value in members.items() if value is None and name in names)
     return cls(**values)
+
+
+_TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]] = {}
+
+
+def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
+    """Of each member of a fact: its name, its field, what takes it, and whether it must be there; looked up once a class."""
+    found = _TAKES.get(cls)
+    if found is None:
+        found = _TAKES[cls] = tuple((part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING) for part in _members(cls))
+    return found
 
 
 def encode(fact: Any) -> dict[str, Any]:

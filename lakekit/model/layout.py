@@ -30,6 +30,7 @@ def checked_name(name: str, *, path: str | None = None, field: str = "file name"
     raise Corrupt(f"{where}{field} {shown} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
 
 
+@lru_cache(maxsize=8192)
 def is_plain(name: str) -> bool:
     """Whether a text names one file in one directory and nothing else."""
     if not name or name in {".", ".."} or "/" in name or "\\" in name:
@@ -187,7 +188,8 @@ class Layout:
     def bucket_dir(self, partition_path: str, bucket: int, *, directory: str | None = None) -> str:
         """The directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
         word = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
-        return join(self.root, self.directory if directory is None else directory, partition_path, word)
+        above = (self.root, self.directory if directory is None else directory, partition_path)
+        return f"{join(*above)}/{word}" if any(above) else word
 
     def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
         """A data or changelog file; an external path, without `file:`, is taken when it lies below one of `external_roots` (or the table)."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import avro, avro_columns
-from lakekit.codec.avro import ZSTD_LEVEL
+from lakekit.codec import avro_columns, avro_schema, avro_small
+from lakekit.codec.avro import ZSTD_LEVEL, Block
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import metadata_file, record_schemas
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 _KNOWN = frozenset(name for name, _ in record_schemas.LIST)
+_OWN = avro_schema.parse(record_schemas.text(record_schemas.LIST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,36 +88,110 @@ def _fact(row: dict[str, Any], extra: tuple[Extra, ...], path: str | None) -> Ma
 def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[ManifestFile]]:
     """`decode_list` of many lists, each given as its path and its bytes. A manifest that several of them name is one fact, made once.
 
-    The lists of neighbouring snapshots name mostly the same manifests: as columns side by side they cost a fraction of record after record.
+    A list mostly begins as one before it and ends as another: what several have in common is decoded once, and all that is left as columns side by side.
     """
     found: list[list[ManifestFile] | None] = [None] * len(lists)
     groups: dict[int, list[tuple[int, Container]]] = {}
-    for place, (path, data) in enumerate(lists):
-        if not metadata_file.is_columnar(data):
-            container = avro.open_container(data, path=path)
-            if container.blocks and _KNOWN.issuperset(record_of(container.schema).names):
-                groups.setdefault(id(container.schema), []).append((place, container))
+    places = [place for place, (_, data) in enumerate(lists) if not metadata_file.is_columnar(data)]
+    for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
+        if container.blocks and _KNOWN.issuperset(record_of(container.schema).names):
+            groups.setdefault(id(container.schema), []).append((place, container))
     for group in groups.values():
-        facts = (one for some in avro_columns.batches(container for _, container in group) for one in _together(some))
-        for (place, _), fact in zip(group, facts, strict=True):
-            found[place] = fact
+        runs = _Runs()
+        parts = [(place, [part for block in container.blocks for part in runs.of(block)]) for place, container in group]
+        facts = _together(group[0][1], runs.blocks)
+        if facts is not None:
+            for place, numbers in parts:
+                found[place] = list(chain.from_iterable([facts[number] for number in numbers]))
     return [decode_list(data, path=path) if one is None else one for one, (path, data) in zip(found, lists, strict=True)]
 
 
-def _together(containers: Sequence[Container]) -> Sequence[list[ManifestFile] | None]:
-    """The facts of some lists; None of all where anything is not as it should be: which one it is, and what, is for each to say alone."""
-    ends = np.cumsum([container.count for container in containers])
+class _Runs:
+    """Runs of records that blocks are made of, each different one once. A block that begins with all of an earlier one is that one's runs and the rest.
+
+    Base and delta lists come by turns, so a few earlier blocks are tried, the one that was of use last first.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._numbers: dict[bytes, int] = {}
+        self._earlier: list[tuple[Block, list[int]]] = []
+
+    def of(self, block: Block) -> list[int]:
+        """The numbers of a block's runs among `blocks`."""
+        for at, (first, runs) in enumerate(self._earlier):
+            left = block.count - first.count
+            if left > 0 and block.data.startswith(first.data):
+                found = [*runs, self._number(block.data[len(first.data) :], left, block.offset)]
+                self._earlier.pop(at)
+                break
+        else:
+            found = [self._number(block.data, block.count, block.offset)]
+        self._earlier = [(block, found), *self._earlier[: _TRIED - 1]]
+        return found
+
+    def _number(self, data: bytes, count: int, offset: int) -> int:
+        known = self._numbers.get(data)
+        if known is None or self.blocks[known].count != count:
+            known = self._numbers[data] = len(self.blocks)
+            self.blocks.append(Block(data=data, count=count, offset=offset))
+        return known
+
+
+_TRIED = 4
+
+
+def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFile]] | None:
+    """The facts of some runs of records that are of a container's kind; None where anything is not as it should be: what, is for each list to say alone."""
+    found: list[list[ManifestFile]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
-        table = pa.table(avro_columns.decode(containers))
-        codes = table.column("_FILE_NAME").combine_chunks().dictionary_encode().indices.to_numpy()
-        _, first = np.unique(codes, return_index=True)
-        distinct = table.take(pa.array(first))
-        if distinct.take(pa.array(codes)).equals(table):  # those of one name say the same
-            rows = distinct.to_pylist()
-            metadata_file.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
-            facts = [_fact(row, (), None) for row in rows]
-            return [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
-    return [None] * len(containers)
+        for some in avro_columns.batches(replace(of, blocks=(block,)) for block in blocks):
+            ends = np.cumsum([container.count for container in some])
+            table = pa.table(avro_columns.decode(some))
+            codes = table.column("_FILE_NAME").combine_chunks().dictionary_encode().indices.to_numpy()
+            _, first = np.unique(codes, return_index=True)
+            distinct = table.take(pa.array(first))
+            if not distinct.take(pa.array(codes)).equals(table):  # those of one name do not say the same
+                return None
+            facts = _facts(distinct)
+            found += [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+        return found
+    return None
+
+
+_USUAL = [(name, avro_columns.arrow_type(part)) for name, part in zip(_OWN.names, _OWN.parts, strict=True)]
+_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
+_BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")}
+
+
+def _facts(table: pa.Table) -> list[ManifestFile]:
+    """What many records say; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
+    if [(part.name, part.type) for part in table.schema] != _USUAL:
+        rows = table.to_pylist()
+        metadata_file.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
+        return [_fact(row, (), None) for row in rows]
+    metadata_file.check_version(table.column("_VERSION").unique().to_pylist(), VERSION, "manifest list", None)
+    columns = {name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)}  # scalar: one a manifest, as all below
+    if any(min(columns[name], default=0) < 0 for name in _COUNTS):
+        raise Corrupt("a number below 0", field="_FILE_SIZE")
+    low, high, nulls = (part.to_pylist() for part in table.column("_PARTITION_STATS").combine_chunks().flatten())
+    ranges = [
+        Stats(min_values=first, max_values=last, null_counts=None if counts is None else tuple(counts))
+        for first, last, counts in zip(low, high, nulls, strict=True)
+    ]
+    counts_ = zip(*(columns[name] for name in _COUNTS), strict=True)
+    return [
+        ManifestFile(
+            name=checked_name(name, field="_FILE_NAME"),
+            size_bytes=size_bytes,
+            num_added_files=added,
+            num_deleted_files=deleted,
+            partition_stats=ranges[at],
+            schema_id=schema_id,
+            **{field: columns[own][at] for own, field in _BOUNDS.items()},
+        )
+        for at, (name, (size_bytes, added, deleted, schema_id)) in enumerate(zip(columns["_FILE_NAME"], counts_, strict=True))
+    ]
 
 
 def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:

@@ -323,7 +323,7 @@ class Levels(Pictured):
         notes = picture.notes(self.table, self._place, self._states[-1])
         self._asked = Asked(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
-        asked = history.condition(self.filter)
+        asked = history.condition(self.table, self.filter)
         condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
         if condition is None or not self.at:
             return

@@ -1,6 +1,6 @@
 """The lists behind `features`: every format, type, engine, function, option, system table, procedure and scenario that Paimon's documents name.
 
-area | specified | comes
+area | specified
 feature | read | write | words
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TABLES = (
     """
-    file | FORMAT 1-4, 6 | WRITE
+    file | FORMAT 1-4, 6
     file.schema | yes | yes | schema JSON, versions 1 to 3
     file.snapshot | yes | yes | snapshot JSON, versions 1 to 3
     file.hint | yes | yes | LATEST and EARLIEST, believed only with proof
@@ -31,13 +31,13 @@ TABLES = (
     manifest.format.parquet | yes | yes | Parquet manifests, which engines up to 2.0 could write
     """,
     """
-    row | FORMAT 5, 7.7 | WRITE
+    row | FORMAT 5, 7.7
     binary-row | yes | yes | BinaryRow, BinaryArray and BinaryMap: keys, partitions and statistics in manifests
     statistics.dense | yes | yes | statistics of only the collected columns
     statistics.truncated | yes | yes | bounds of strings cut at 16 characters
     """,
     """
-    data file | FORMAT 7 | WRITE
+    data file | FORMAT 7
     file.format.parquet | yes | yes | Parquet data files
     file.format.orc | yes | yes | ORC data files
     file.format.avro | yes | yes | Avro data files
@@ -58,7 +58,7 @@ TABLES = (
     external-path | yes | yes | data files outside the table's directory
     """,
     """
-    type | FORMAT 2.2 | WRITE
+    type | FORMAT 2.2
     type.boolean | yes | yes | BOOLEAN
     type.tinyint | yes | yes | TINYINT
     type.smallint | yes | yes | SMALLINT
@@ -87,7 +87,7 @@ TABLES = (
     type.geography | refused | refused | GEOGRAPHY columns
     """,
     """
-    table | ENGINE 1, 3, 6-8 | WRITE
+    table | ENGINE 1, 3, 6-8
     table.append | yes | yes | tables without a primary key
     table.key | yes | yes | tables with a primary key
     partition | yes | yes | partitioned tables
@@ -104,12 +104,12 @@ TABLES = (
     chain-table | refused | refused | tables chained over snapshot and delta branches
     format-table | yes | yes | folders of CSV, JSON, text, Parquet or ORC files under a table's name
     object-table | yes | yes | listings of a location under a table's name, a snapshot each
-    materialized-table | yes | not yet | tables that a query refreshes; their rows are those of any table
+    materialized-table | yes | yes | tables that a query of another engine refreshes; their rows are those of any table
     lance-table | refused | refused | Lance tables
     iceberg-table | refused | refused | Iceberg tables
     """,
     """
-    bucket | FORMAT 6, ENGINE 7 | WRITE
+    bucket | FORMAT 6, ENGINE 7
     bucket.fixed | yes | yes | a fixed number of buckets
     bucket.dynamic | yes | yes | buckets as keys need them, found through hash index files
     bucket.cross-partition | yes | yes | keys that move between partitions
@@ -120,7 +120,7 @@ TABLES = (
     bucket-function.hive | yes | yes | Hive's hash
     """,
     """
-    merge engine | ENGINE 3 | WRITE
+    merge engine | ENGINE 3
     merge-engine.deduplicate | yes | yes | the newest version of a key is its row
     merge-engine.partial-update | yes | yes | the newest known value of each column
     merge-engine.aggregation | yes | yes | a function a column
@@ -131,7 +131,7 @@ TABLES = (
     rowkind.field | yes | yes | a column that holds the row kind
     """,
     """
-    aggregate | ENGINE 3.4 | WRITE
+    aggregate | ENGINE 3.4
     aggregate.sum | yes | yes | sum, with retraction
     aggregate.product | yes | yes | product, with retraction
     aggregate.count | yes | yes | count of engine 0.8
@@ -157,14 +157,14 @@ TABLES = (
     aggregate.primary-key | yes | yes | the key's own columns
     """,
     """
-    changelog | ENGINE 4 | WRITE
+    changelog | ENGINE 4
     changelog-producer.none | yes | yes | no changelog
     changelog-producer.input | yes | yes | what was written is the changelog
     changelog-producer.lookup | yes | yes | a changelog from looking up older rows
     changelog-producer.full-compaction | yes | yes | a changelog from comparing full compactions
     """,
     """
-    index | FORMAT 8, 9, 10 | WRITE
+    index | FORMAT 8, 9, 10
     deletion-vectors.32bit | yes | yes | 32-bit deletion vectors
     deletion-vectors.64bit | yes | yes | 64-bit deletion vectors
     file-index.bloom-filter | yes | yes | bloom filters in file indexes
@@ -177,7 +177,7 @@ TABLES = (
     index.primary-key | refused | refused | sorted, vector and text indexes of key tables
     """,
     """
-    read | ENGINE 6 | CARE
+    read | ENGINE 6
     read.snapshot | yes | - | a snapshot by number
     read.tag | yes | - | a snapshot by tag
     read.time | yes | - | the snapshot of a time
@@ -211,7 +211,7 @@ TABLES = (
     read.aggregate | yes | - | sums, counts and bounds told by bsi indexes instead of rows
     """,
     """
-    write | ENGINE 1, 2, 5, 8 | WRITE
+    write | ENGINE 1, 2, 5, 8
     write.append | - | yes | appending rows
     write.upsert | - | yes | inserting, updating and deleting by key
     write.overwrite | - | yes | replacing a table or partitions
@@ -224,7 +224,7 @@ TABLES = (
     expiration | yes | yes | expiry of snapshots, changelogs, tags, partitions and consumers; what is left is read
     """,
     """
-    storage | ENGINE 5.4 | WRITE
+    storage | ENGINE 5.4
     storage.local | yes | yes | files of this machine
     storage.memory | yes | yes | files in memory
     storage.object | yes | yes | object stores with conditional PUT: S3 and what speaks its protocol, Google Cloud Storage, Azure
@@ -233,24 +233,27 @@ TABLES = (
     storage.hard-links | - | refused | file systems where no file can be created safely
     """,
     """
-    catalog | ENGINE 9 | WRITE
+    catalog | ENGINE 9
     catalog.filesystem | yes | yes | a folder of databases
     catalog.jdbc | yes | yes | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | yes | yes | a Hive metastore, but for partitions in it
     catalog.rest | refused | refused | the REST catalog
     """,
     """
-    spark | lakekit.spark | SPARK
+    spark | lakekit.spark
     spark | yes | - | PySpark 4.0 to 4.3 as executors: tasks of it run lakekit
     spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
+    spark.care | - | yes | file indexes, statistics, orphans, expiry, listings: decided by the driver, files read, listed and deleted by tasks of Spark
     spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
-    spark.change | - | yes | rows deleted and updated by tasks of Spark, some buckets each, in one commit
+    spark.change | - | yes | rows deleted, updated and merged by tasks of Spark, some buckets each, in one commit
+    spark.pipeline | - | yes | lakekit.spark.pipeline: change events through bronze, silver and gold tables, a job that may be killed and goes on
     spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; tables with dynamic buckets are read only
+    spark.sql | yes | yes | ls.sql: queries, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the tables of a catalog
     spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """
-    system table | ENGINE 10 | READ
+    system table | ENGINE 10
     system.snapshots | yes | - | one row a snapshot
     system.schemas | yes | - | one row a schema
     system.options | yes | - | the newest schema's options
@@ -276,7 +279,7 @@ TABLES = (
     sys.catalog_options | yes | - | the catalog's own options
     """,
     """
-    procedure | ENGINE 11 | CARE
+    procedure | ENGINE 11
     procedure.compact | - | yes | compact a table
     procedure.compact_database | - | yes | compact many tables
     procedure.compact_manifest | - | yes | compact manifests
@@ -314,14 +317,14 @@ TABLES = (
     procedure.rewrite_file_index | - | yes | make file indexes of existing files
     procedure.create_global_index | - | refused | make a global index
     procedure.drop_global_index | - | refused | drop a global index
-    procedure.migrate_table | - | not yet | take over a Hive table
+    procedure.migrate_table | - | refused | take over a Hive table
     procedure.migrate_database | - | refused | take over a Hive database
     procedure.clone | - | yes | copy a table, its files as they are
     procedure.copy_files | - | refused | copy files of tables
     procedure.copy | - | refused | copy tables
     procedure.drop_partition | - | yes | drop partitions
     procedure.merge_into | - | yes | merge a source into a table
-    procedure.alter_view_dialect | - | not yet | change a view's dialects
+    procedure.alter_view_dialect | - | refused | change a view's dialects
     procedure.create_function | - | refused | functions of the REST catalog
     procedure.alter_function | - | refused | functions of the REST catalog
     procedure.drop_function | - | refused | functions of the REST catalog
@@ -334,7 +337,7 @@ TABLES = (
     procedure.materialize_deletion_vectors | - | refused | rewrite files without their deleted rows
     """,
     """
-    scenario | ENGINE 14 | WRITE
+    scenario | ENGINE 14
     scenario.1 | - | yes | NOT NULL column with a default, insert NULL
     scenario.2 | - | yes | nullable column with a default, insert NULL
     scenario.3 | yes | yes | ignore-delete at write
@@ -427,10 +430,8 @@ OPTIONS = {
         tag.create-success-file tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max
         tag.period-formatter tag.time-expire-enabled format-table.enabled compaction.skip-expired-partitions partition.timestamp-format.strict
     """,
-    ("-", "not yet"): """
-        materialized-table
-    """,
     ("-", "-"): """
+        materialized-table
         format-table.implementation async-file-write auto-create batch-scan-mode cache-page-size changelog-producer.compaction-interval
         commit.callback.#.param commit.callbacks commit.force-create-snapshot
         cross-partition-upsert.bootstrap-parallelism data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold
@@ -470,21 +471,6 @@ OPTIONS = {
     """,
 }
 """Keys by (read, write). Whatever reading refuses, `features.unreadable` raises; what only tunes a thing that is refused is `-` there."""
-
-LATER = {
-    "CARE": """
-        branch fallback-branch tag expiration file.branch scenario.20 scenario.21 scenario.35 scenario.36
-        option.changelog.* option.consumer* option.metastore.tag-to-partition option.partition.end-input-to-done
-        option.partition.expiration-* option.partition.mark-done-action option.partition.timestamp-* option.snapshot.*
-        option.tag.* option.sink.* option.end-input.check-partition-expire option.compaction.skip-expired-partitions
-    """,
-    "WRITE": """
-        procedure.compact procedure.compact_manifest procedure.drop_partition procedure.merge_into procedure.rescale procedure.alter_column_default_value
-        sys.* option.snapshot.ignore-empty-commit
-    """,
-    "SPARK": "materialized-table option.materialized-table procedure.alter_view_dialect procedure.migrate_table",
-}
-"""With which issue those features come that come otherwise than their area; a later line wins over an earlier one."""
 
 ALIASES = {
     "type.integer": "type.int",

@@ -1,37 +1,30 @@
 """What lakekit does and does not: one list of named features, which feeds refusals, `lk.features()`, the documents and the conformance tests.
 
-    area | specified | comes
+    area | specified
     feature | read | write | words
 
-`read` and `write` are `yes`, `not yet`, `refused` (by name, with `Unsupported`) or `-` (no matter of that side). Options that only tune another engine
-are `-` on both sides: they are kept, listed and written back, and change nothing here. `comes` is the issue that brings what is `not yet`. The lists
-themselves stand in `feature_list.py`.
+`read` and `write` are `yes`, `refused` (by name, with `Unsupported`) or `-` (no matter of that side). Options that only tune another engine are `-` on both
+sides: they are kept, listed and written back, and change nothing here. The lists themselves stand in `feature_list.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.options.feature_list import ALIASES, LATER, OPTIONS, TABLES
+from lakekit.options.feature_list import ALIASES, OPTIONS, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STATES = ("yes", "not yet", "refused", "-")
-ISSUES = ("READ", "NOTEBOOK", "WRITE", "CARE", "SPARK")
-"""The order in which lakekit is built."""
+STATES = ("yes", "refused", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One thing that Paimon has. `name` is what errors call it, `specified` the section that describes it.
-
-    `comes`: the issue that brings what is not there yet, or that brought it; None where nothing of it will come.
-    """
+    """One thing that Paimon has. `name` is what errors call it, `specified` the section that describes it."""
 
     name: str
     area: str
@@ -39,32 +32,21 @@ class Feature:
     write: str
     words: str
     specified: str
-    comes: str | None
 
 
 def _read_tables() -> dict[str, Feature]:
     found: dict[str, Feature] = {}
     for text in TABLES:
         head, *lines = (line for line in text.strip().splitlines() if line.strip())
-        area, specified, later = (part.strip() for part in head.split("|"))
+        area, specified = (part.strip() for part in head.split("|"))
         for line in lines:
             name, read, write, words = (part.strip() for part in line.split("|", 3))
-            comes = _comes(name, (read, write), later)
-            found[name] = Feature(name=name, area=area, read=read, write=write, words=words, specified=specified, comes=comes)
+            found[name] = Feature(name=name, area=area, read=read, write=write, words=words, specified=specified)
     for (read, write), keys in OPTIONS.items():
         for key in keys.split():
             name = f"option.{key}"
-            comes = _comes(name, (read, write), "WRITE")
-            found[name] = Feature(name=name, area="option", read=read, write=write, words="", specified="ENGINE 12", comes=comes)
+            found[name] = Feature(name=name, area="option", read=read, write=write, words="", specified="ENGINE 12")
     return found
-
-
-def _comes(name: str, states: tuple[str, str], later: str) -> str | None:
-    """`later`: the issue that brings what its area lacks."""
-    if "not yet" not in states:
-        return ISSUES[0] if "yes" in states else None
-    named = [issue for issue, patterns in LATER.items() for pattern in patterns.split() if fnmatchcase(name, pattern)]
-    return named[-1] if named else later
 
 
 FEATURES: Mapping[str, Feature] = MappingProxyType(_read_tables())
@@ -89,8 +71,6 @@ def refuse(feature: str, where: str, *, instead: str | None = None, path: str | 
         told = f"{where} uses {feature}, which lakekit does not support"
     else:
         told = f"{where} uses {feature} ({known.words}), which lakekit does not support"
-    if known is not None and "not yet" in (known.read, known.write) and known.read != "refused":
-        told += " yet"
     return Unsupported(f"{told}. {instead or 'Read it with the Java engine; lk.features() lists what lakekit reads'}", feature=feature, path=path)
 
 

@@ -8,6 +8,8 @@ that was not understood costs time and never truth.
 from __future__ import annotations
 
 from contextvars import copy_context
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
@@ -123,6 +125,18 @@ def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Se
     asked = _Questions(schema)
     plan = asked.lazy().filter(expr).explain()
     return asked.filters, plan.startswith("RESOLVER")
+
+
+def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | None:
+    """The condition that an SQL text is of a table of those columns, as Polars' SQL understands it: `d = '2024-03-31'` of a DATE compares dates.
+
+    None where Polars cannot hand all of it over. Polars' own errors.
+    """
+    asked = _Questions(schema)
+    plan = asked.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608 - the caller's own condition, over a table without rows
+    if not plan.startswith("RESOLVER") or not asked.filters:
+        return None
+    return reduce(and_, [found.expr for found in asked.filters])
 
 
 def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Condition, list[int]]:

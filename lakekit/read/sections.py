@@ -63,10 +63,11 @@ def hides_level_zero(handle: Handle) -> bool:
 def groups(handle: Handle, entries: Entries) -> Groups:
     """Which entries share a section.
 
-    Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge.
+    Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
+    first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`).
     """
     found = alone(len(entries))
-    if len(entries) < 2 or hides_level_zero(handle):
+    if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
         return found
     _, code, counts = np.unique(places(entries), return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)

@@ -14,11 +14,12 @@ import time
 import uuid
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
+from lakekit.storage import sync
 from lakekit.storage.protocol import FileMissing, Stat
-from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +36,10 @@ _CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, err
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _CHUNK = 1 << 30
 _EARLY_BYTES = 4 << 20
+_GATHERED_BYTES = 1 << 20
+"""Bigger files are synced at once: nobody waits for them with a snapshot to claim."""
+_SYNCED_AT_ONCE = 64
+"""Files that are open for it."""
 _LOOK_AGAIN_S = 0.002
 
 
@@ -113,23 +118,24 @@ class LocalStorage:
         return found
 
     def put(self, path: str, data: bytes) -> None:
-        with self._temporary(path, data, sync=False) as temporary:
+        with self._temporary(path, data) as temporary:
             temporary.take()
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        with self._temporary(path, data, sync=True) as temporary:
+        with self._temporary(path, data, stays_open=True) as temporary:
+            self._settle(temporary)
             try:
                 os.link(temporary.name, path)  # no other call is atomic and refuses to overwrite
             except OSError as wrong:
-                if not self._settle(path, data, wrong):
+                if not self._whose(path, data, wrong):
                     return False
         try:
-            _sync_directory(path)
+            sync.directory_of(path)
         except OSError as wrong:
             raise CommitStateUnknown(f"{path} was written, but its directory could not be synced: {wrong.strerror}. Look whether it is there") from wrong
         return True
 
-    def _settle(self, path: str, data: bytes, why: OSError) -> bool:
+    def _whose(self, path: str, data: bytes, why: OSError) -> bool:
         """Whose file is there after `link` refused: ours (a repeated attempt), or somebody else's."""
         if why.errno in _NO_LINKS:
             raise Unsupported(
@@ -149,10 +155,12 @@ class LocalStorage:
             with io.BufferedWriter(_new(path, lambda: _Early(temporary, "xb"))) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                waits = self._gathers(file.tell())
+                if not waits:
+                    os.fsync(file.fileno())
                 number = os.fstat(file.fileno()).st_ino
             os.replace(temporary, path)  # noqa: PTH105
-            _sync_directory(path)
+            self._gathered(path) if waits else sync.directory_of(path)
             is_done = True
         except (OSError, ValueError) as wrong:
             raise wrong if isinstance(wrong, StorageFailed) else _failed(path, wrong) from wrong
@@ -167,13 +175,13 @@ class LocalStorage:
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Several whole files, all synced before the first gets its name: see `lakekit.storage.together`."""
         with ExitStack() as stack:
-            written = [stack.enter_context(self._temporary(path, data, sync=False, stays_open=True)) for path, data in files]
+            written = [stack.enter_context(self._temporary(path, data, stays_open=True)) for path, data in files]
             try:
-                each(_Temporary.sync, written, joining=True)  # one wait for the disk, not one a file
+                sync.files([temporary.file for temporary in written])
                 for temporary in written:
                     temporary.take()
                 for path in {path.rpartition("/")[0]: path for path, _ in files}.values():
-                    _sync_directory(path)
+                    sync.directory_of(path)
             except OSError as wrong:
                 raise _failed(files[0][0], wrong) from wrong
 
@@ -196,8 +204,8 @@ class LocalStorage:
         try:
             _make_directory(target)
             os.rename(source, target)  # noqa: PTH104 - which refuses a target that holds anything
-            _sync_directory(target)
-            _sync_directory(source)
+            sync.directory_of(target)
+            sync.directory_of(source)
         except (OSError, ValueError) as wrong:
             raise _failed(source, wrong) from wrong
 
@@ -231,18 +239,26 @@ class LocalStorage:
     def is_remote(self) -> bool:
         return False
 
+    def _gathers(self, size_bytes: int) -> bool:  # noqa: ARG002 - for `Gathering`
+        """Whether a file of that size is synced later."""
+        return False
+
+    def _gathered(self, path: str) -> None:
+        """Takes a file that stands and is to be synced later."""
+
+    def _settle(self, claimed: _Temporary | None) -> None:
+        """Waits until a file that is about to be claimed is safe from power loss, and with it all that was gathered."""
+        if claimed is not None:
+            sync.files([claimed.file])
+
     @contextmanager
-    def _temporary(self, path: str, data: bytes, *, sync: bool, stays_open: bool = False) -> Iterator[_Temporary]:
+    def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[_Temporary]:
         """A file beside `path` with that content; if nobody takes it, it is gone when the block ends."""
         name, made = _temporary_name(path), None
         try:
-            with _new(path, lambda: open(name, "xb", 0)) as file:  # noqa: PTH123
+            with _new(path, lambda: _created(name)) as file:
                 made = _Temporary(name, path, file)
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                if sync:
-                    made.sync()
+                _write(file, data)
                 if stays_open:
                     yield made
             if not stays_open:
@@ -255,6 +271,90 @@ class LocalStorage:
                     os.unlink(name)  # noqa: PTH108
 
 
+class Gathering(LocalStorage):
+    """The local disk for the commits of one writer: their small files are synced side by side when a commit is claimed, not each in turn.
+
+    A file stands under its name at once. It is safe from power loss when `put_if_absent` has claimed a file, or `settle` returned: both sync all that was
+    gathered and its directories first. Until then nothing that lasts may refer to it. What could not be synced is never taken for safe again: whoever
+    wrote it deletes it.
+    """
+
+    __slots__ = ("_lost", "_waiting")
+    _lost: set[str]
+    _waiting: dict[str, None]
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_lost", set())
+        object.__setattr__(self, "_waiting", {})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStorage)
+
+    __hash__ = LocalStorage.__hash__  # the same files, so that what was remembered of them is found
+
+    def __reduce__(self) -> tuple[type[LocalStorage], tuple[()]]:
+        return LocalStorage, ()
+
+    def settle(self) -> None:
+        """Returns when every file written so far is safe from power loss. Raises `StorageFailed`."""
+        self._settle(None)
+
+    def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, data in files:
+            self._waiting[path] = None
+            try:
+                with _new(path, partial(_created, path)) as file:
+                    _write(file, data)
+            except (OSError, ValueError) as wrong:
+                raise _failed(path, wrong) from wrong
+
+    def delete(self, paths: Iterable[str]) -> None:
+        gone = list(paths)
+        LocalStorage.delete(self, gone)
+        for path in gone:
+            self._waiting.pop(path, None)
+            self._lost.discard(path)
+
+    def _gathers(self, size_bytes: int) -> bool:
+        return size_bytes <= _GATHERED_BYTES
+
+    def _gathered(self, path: str) -> None:
+        self._waiting[path] = None
+
+    def _settle(self, claimed: _Temporary | None) -> None:
+        if self._lost:
+            raise StorageFailed(f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost))
+        waiting, own = list(self._waiting), [] if claimed is None else [claimed.file]
+        for start in range(0, max(1, len(waiting)), _SYNCED_AT_ONCE):
+            self._sync(waiting[start : start + _SYNCED_AT_ONCE], own if start == 0 else ())
+        for directory in {f"{path.rpartition('/')[0]}/": None for path in waiting}:
+            self._sync_names(directory)
+        for path in waiting:
+            self._waiting.pop(path, None)
+
+    def _sync(self, paths: Sequence[str], claimed: Sequence[io.FileIO]) -> None:
+        """Waits until the bytes of these files are safe."""
+        with ExitStack() as stack:
+            try:
+                files = [*(stack.enter_context(io.FileIO(path)) for path in paths), *claimed]
+                try:
+                    sync.files(files)
+                except OSError:
+                    self._lost.update(paths)  # the system may take their pages for written from here on
+                    raise
+            except OSError as wrong:
+                if wrong.filename not in paths:
+                    raise
+                raise _failed(wrong.filename, wrong) from wrong
+
+    def _sync_names(self, directory: str) -> None:
+        try:
+            sync.directory_of(directory)
+        except OSError as wrong:
+            self._lost.update(path for path in self._waiting if path.startswith(directory))
+            raise _failed(directory, wrong) from wrong
+
+
 @dataclass(slots=True, eq=False)
 class _Temporary:
     """A whole file that has not got its name yet."""
@@ -263,10 +363,6 @@ class _Temporary:
     path: str
     file: io.FileIO
     is_taken: bool = False
-
-    def sync(self) -> None:
-        """Waits until its bytes are safe from power loss."""
-        os.fsync(self.file.fileno())
 
     def take(self) -> None:
         """Gives it its name."""
@@ -284,11 +380,16 @@ class _Early(io.FileIO):
         """Writes, and starts what has gathered."""
         count = super().write(data)
         self._written += count
-        if self._written - self._started >= _EARLY_BYTES and hasattr(os, "posix_fadvise"):
-            # Linux starts to write pages that are not on the disk yet, and drops only those that are: none of these
-            os.posix_fadvise(self.fileno(), self._started, self._written - self._started, os.POSIX_FADV_DONTNEED)
+        if self._written - self._started >= _EARLY_BYTES:
+            sync.start(self, self._started, self._written - self._started)
             self._started = self._written
         return count
+
+
+def _write(file: io.FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _read(handle: int, offset: int, wanted: int) -> bytes:
@@ -316,6 +417,10 @@ def _stat(path: str, found: os.stat_result) -> Stat:
     )
 
 
+def _created(path: str) -> io.FileIO:
+    return open(path, "xb", 0)  # noqa: PTH123
+
+
 def _temporary_name(path: str) -> str:
     parent, _, name = path.rpartition("/")
     return f"{parent}/.{name}.{uuid.uuid4()}.tmp"
@@ -331,7 +436,7 @@ def _make_directory(path: str) -> None:
     for directory in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(directory)  # noqa: PTH102
-        _sync_directory(directory)
+        sync.directory_of(directory)
 
 
 def _new(path: str, opened: Callable[[], F]) -> F:
@@ -371,14 +476,6 @@ def _locked(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _sync_directory(path: str) -> None:
-    handle = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _failed(path: str, wrong: OSError | ValueError) -> StorageFailed:

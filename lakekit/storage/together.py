@@ -4,13 +4,16 @@
 
 On a disk they wait for it once, and their directory is synced once: a commit's metadata files cost about as much as one. Whatever fails, files may be left that
 nothing refers to: whoever wrote deletes them.
+
+    storage = gathering(storage)        for one writer: small files, its data files too, wait for the disk when a snapshot is claimed, and all at once
+    settle(storage)                     now all are safe from power loss
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.storage.local import LocalStorage
+from lakekit.storage.local import Gathering, LocalStorage
 from lakekit.world import each, one_by_one
 
 if TYPE_CHECKING:
@@ -19,8 +22,19 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
+def gathering(storage: Storage) -> Storage:
+    """The same files, synced when one is claimed (`put_if_absent`) or with `settle`; a storage where that saves nothing is answered as it is."""
+    return Gathering() if type(storage) is LocalStorage else storage
+
+
+def settle(storage: Storage) -> None:
+    """Returns when what was written through `gathering` is safe from power loss. Raises `StorageFailed`."""
+    if isinstance(storage, Gathering):
+        storage.settle()
+
+
 def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
-    """Writes whole files. Raises `StorageFailed`."""
+    """Writes whole files; through `gathering` they are safe when all else is. Raises `StorageFailed`."""
 
     def write(one: tuple[str, bytes]) -> None:
         path, data = one

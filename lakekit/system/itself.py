@@ -15,13 +15,12 @@ from lakekit.options.table import listing
 def features() -> pl.DataFrame:
     """Every feature that Paimon's documents name, one row each.
 
-    Columns: feature, area, read, write, comes, words, specified. `read` and `write` are "yes", "not yet", "refused" (with `Unsupported`, by this name) or
-    "-" (no matter of that side). `comes` is the step of lakekit's making that brings what is not there yet, or brought it: READ, NOTEBOOK, WRITE, CARE,
-    SPARK; null where nothing of it will come.
+    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`, by this name) or "-" (no matter of
+    that side).
     """
     words = {f"option.{option['key']}": option["words"] for option in listing()}
-    rows = [(f.name, f.area, f.read, f.write, f.comes, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
-    return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "comes", "words", "specified"), pl.String), orient="row")
+    rows = [(f.name, f.area, f.read, f.write, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
 
 
 def options() -> pl.DataFrame:

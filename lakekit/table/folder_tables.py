@@ -31,7 +31,7 @@ from lakekit.table.schema import Schema
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import BinaryIO
 
@@ -178,10 +178,7 @@ class ObjectTable(Table):
 
     def refresh(self) -> Commit:
         """Lists the location, in a new snapshot; earlier listings are read with `scan(at=…)`. Raises `StorageFailed`, and what a commit raises."""
-        with Table.writer(self, overwrite=True) as writer:
-            for frame in objects.listed(self.handle()):
-                writer.write(frame)
-            return writer.commit()
+        return refreshed(self, objects.listed(self.handle()))
 
     def open(self, path: str) -> BinaryIO:
         """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
@@ -192,6 +189,14 @@ class ObjectTable(Table):
         raise Unsupported(f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it", feature=OBJECTS)
 
     append = upsert = overwrite = writer = delete = update = merge = truncate = _refused
+
+
+def refreshed(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
+    """Makes a listing the newest snapshot of an object table."""
+    with Table.writer(table, overwrite=True) as writer:
+        for frame in frames:
+            writer.write(frame)
+        return writer.commit()
 
 
 # ---- beginning -------------------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     history(table)                  every snapshot, those that only a tag or a changelog keeps too
     file_counts(table, mark)        files of one snapshot: reads its two lists
     reading(table, mark)            the Python that reads the table as of a mark
-    condition("amount > 3")         a filter as it is typed
+    condition(table, "amount > 3")  a filter as it is typed
 
 Nothing but metadata is read, and of one snapshot at a time. What a snapshot is made of: `table.manifest_tree`.
 """
@@ -18,8 +18,9 @@ from lakekit.care import chosen
 from lakekit.draw.timeline import FileCounts, History, Mark
 from lakekit.draw.words import printable
 from lakekit.errors import LakekitError, SnapshotNotFound
+from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests as manifest_files, snapshots as snapshot_files, tags as tag_files
-from lakekit.read import travel
+from lakekit.read import expressions, travel
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -140,11 +141,11 @@ def id_of(table: Table, at: int | str | datetime | None) -> int:
 # ---- what is typed --------------------------------------------------------------------------------------------------------------------------------
 
 
-def condition(text: str) -> pl.Expr | None:
-    """The condition that a text in SQL says; None for nothing. Raises `InvalidOption`."""
+def condition(table: Table, text: str) -> pl.Expr | None:
+    """The condition on a table's rows that a text in SQL says; None for nothing. Raises `InvalidOption`."""
     if not text.strip():
         return None
-    return chosen.condition(text, key="filter")
+    return expressions.fitted(chosen.condition(text, key="filter"), text, polars_schema(table.handle().schema.fields))
 
 
 def first_line(error: Exception) -> str:

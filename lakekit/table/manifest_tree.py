@@ -114,7 +114,7 @@ def _named(entries_: Entries) -> Files:
 
 def where_of(table: Table, snapshot_id: int, text: str) -> Where | None:
     """The filter of a text at a snapshot; None without one. Raises what the text, its columns and the table deserve."""
-    asked = condition(text)
+    asked = condition(table, text)
     if asked is None:
         return None
     made = scan.scan(table.handle(), at_of(table, snapshot_id))

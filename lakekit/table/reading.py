@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from lakekit.change import conditions
 from lakekit.options.frozen import Frozen
-from lakekit.read import aggregate, changes, explain, following, lazy, scan, travel
+from lakekit.read import aggregate, changes, explain, expressions, following, lazy, scan, travel
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
@@ -100,9 +99,9 @@ class Reading(Opened):
         handle = self.handle()
         if at is None and travel.means_changes(handle):
             rows = self.scan()
-            return (rows if where is None else rows.filter(conditions.condition(where, handle))).select(aggregates).collect()
+            return (rows if where is None else rows.filter(expressions.condition(where, handle))).select(aggregates).collect()
         source = scan.scan(handle, at)
-        return aggregate.aggregate(source, aggregates, None if where is None else conditions.condition(where, source.handle))
+        return aggregate.aggregate(source, aggregates, None if where is None else expressions.condition(where, source.handle))
 
     def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.

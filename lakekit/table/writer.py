@@ -15,7 +15,7 @@ What `prepare` returned belongs to its messages and is never deleted here. An ex
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
@@ -27,6 +27,7 @@ from lakekit.commit.publish import publish
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.storage.together import gathering, settle
 from lakekit.write import conform
 from lakekit.write.writers import Writers
 
@@ -56,6 +57,11 @@ class Writer:
     _is_closed: bool = False
     _is_tried: bool = False
     """Whether a commit of what is pending was begun: it may be there."""
+    _committing: Handle = field(init=False, repr=False)
+    """The same table, over a storage whose small files wait for the disk together."""
+
+    def __post_init__(self) -> None:
+        self._committing = replace(self.handle, storage=self._writers.handle.storage)
 
     @staticmethod
     def of(handle: Handle, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
@@ -65,8 +71,16 @@ class Writer:
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
         name = user or handle.new_commit_user()
-        writers = Writers(handle, commit_user=name, replaces=replaces is not None, batch=user is None)
-        return Writer(handle=handle, commit_user=name, is_counted=user is not None, overwrite=replaces, _writers=writers, _carried=carried, _last=last)
+        writers = Writers(replace(handle, storage=gathering(handle.storage)), commit_user=name, replaces=replaces is not None, batch=user is None)
+        return Writer(
+            handle=handle,
+            commit_user=name,
+            is_counted=user is not None,
+            overwrite=replaces,
+            _writers=writers,
+            _carried=carried,
+            _last=last,
+        )
 
     def write(self, frame: object, *, row_kind: str | None = None, bucket: int | None = None, cast: bool = False) -> None:
         """Takes the rows of a frame; see `t.append`. `row_kind`: the column that says what each row does. `bucket`: the caller places the rows itself.
@@ -85,7 +99,9 @@ class Writer:
     def prepare(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
         """What was written since the last time, as messages for a commit. From here on the files are the messages': `t.abort(messages)` deletes them."""
         self._check_open()
-        found = [*self._carried, *self._pending, *self._writers.prepare(wait_compaction=wait_compaction)]
+        self._pending += self._writers.prepare(wait_compaction=wait_compaction)
+        settle(self._committing.storage)
+        found = [*self._carried, *self._pending]
         self._carried, self._pending = [], []
         return found
 
@@ -106,7 +122,7 @@ class Writer:
         self._pending += self._writers.prepare()
         messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
-        done = publish(self.handle, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
+        done = publish(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
         compacts = any(message.has_compaction for message in messages)
         self._carried, self._pending, self._last, self._is_tried = [], [], number, False
         self._writers.committed(number, done.snapshot_id)
@@ -121,10 +137,11 @@ class Writer:
         if not self._is_closed:
             self._is_closed = True
             self._writers.drop()
-            abandoned.abort(self.handle, self._pending)
+            abandoned.abort(self._committing, self._pending)
 
     def state(self) -> bytes:
         """What a writer needs to go on after this process: its user, its last identifier, and messages that were prepared and not yet committed."""
+        settle(self._committing.storage)
         self._carried, self._pending = [*self._carried, *self._pending], []  # they belong to the state as well from here on
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lakekit.bucket.restore import Standing
     from lakekit.meta.handle import Handle
     from lakekit.types import DataType, Field
     from lakekit.write.partitions import Partitions
@@ -89,6 +90,11 @@ class CountedBuckets:
         for total in np.unique(totals):
             placed = np.where(totals == total, hashing.buckets(self.handle.options.bucket_function_type, columns, types, int(total)), placed)
         return Placed(frame, found, placed)
+
+
+def postponed_count(handle: Handle, standing: Standing, partition: bytes) -> int:
+    """How many buckets a partition of postponed rows has: as many as its first compaction chose, else as the option says."""
+    return standing.bucket(partition, 0).total_buckets or handle.options.postpone_default_bucket_num
 
 
 def bucket_fields(handle: Handle) -> tuple[Field, ...]:

@@ -142,15 +142,18 @@ class Index:
     def assign(self, hashes: Ints, rule: Rule) -> Ints:
         """The bucket of each key, in order; new keys are put somewhere."""
         self.touched = True
-        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        order, starts = _grouped(hashes)
+        distinct = hashes[order[starts]]
         found = self.known.find(distinct)
         new = np.flatnonzero(found == UNKNOWN)
         if len(new):
-            arriving = new[np.argsort(first[new])]
+            arriving = new[np.argsort(order[starts[new]])]
             found[arriving] = self._place(distinct[arriving], rule)
             self.known.add(distinct[new], found[new])
             self.changed.update(map(int, np.unique(found[new])))
-        return found[inverse].astype(np.int32)
+        buckets = np.empty(len(hashes), np.int32)
+        buckets[order] = np.repeat(found, np.diff(starts, append=len(hashes)))
+        return buckets
 
     def _place(self, hashes: Ints, rule: Rule) -> NDArray[np.int16]:
         """Buckets of new keys, in the order they arrive."""
@@ -293,6 +296,18 @@ class DynamicBuckets:
             elif committed is not None and index.last_identifier <= committed:
                 del self.indexes[partition]
             index.touched = False
+
+
+def _grouped(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The rows by hash, those of one hash in the order they came, and where each hash begins. Numbers that hold both are sorted in a fraction of an argsort."""
+    both = hashes.astype(np.int64) << 32
+    both |= np.arange(len(hashes), dtype=np.uint32)
+    both.sort()
+    order = both.astype(np.uint32)
+    both >>= 32
+    begins = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=begins[1:])
+    return order, np.flatnonzero(begins)
 
 
 def _by_partition(found: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:

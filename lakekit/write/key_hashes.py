@@ -2,7 +2,8 @@
 
     pieces    hashes -9 -4 2 | 7 30 41 | …        ascending; each piece two arrays, int32 hashes and int16 buckets
               buckets 0  1 0 | 1  0  2 | …
-    recent    hashes 3 8                          what came since, ascending too; goes into the pieces when it has grown to a sixteenth of them
+    recent    hashes 3 8                          what came since, ascending too; goes into the pieces when it has grown to a sixteenth of them: in small maps
+                                                  before more comes, as a batch seldom has a second one
 
 Pieces are replaced one at a time, so that growing takes no second copy of the whole: 100 million keys take 600 MB, and little more while they are loaded.
 Source: ENGINE.md 7.3; `PartitionIndex`, `Int2ShortHashMap`.
@@ -29,6 +30,8 @@ _RECENT = 1 << 16
 _RANGE = 1 << 22
 _HELD = 1 << 23
 _MOST_BUCKETS = 1 << 15
+_FEW = 4
+"""Up to so many buckets are looked for one after the other, or runs put in order by merging them."""
 UNKNOWN = -1
 
 
@@ -71,7 +74,7 @@ class KeyHashes:
         bounds = np.linspace(-(2.0**31), 2.0**31, len(ranges) + 1).astype(np.int64)[1:-1]
         for number, (bucket, given) in enumerate(files):
             buckets.append(bucket)
-            hashes = np.sort(given)
+            hashes = _ascending(given)
             cuts = [0, *np.searchsorted(hashes, bounds).tolist(), len(hashes)]  # scalar: one a range
             for i, part in enumerate(ranges):
                 if cuts[i] < cuts[i + 1]:
@@ -96,9 +99,12 @@ class KeyHashes:
     def add(self, hashes: Hashes, buckets: Buckets) -> None:
         """Hashes that are not there yet."""
         self._count(buckets)
-        self._recent = _merged(self._recent, Piece(hashes, buckets))
         settled = sum(len(piece.hashes) for piece in self._pieces)
-        if len(self._recent.hashes) > max(_RECENT, settled >> 4):
+        most = max(_RECENT, settled >> 4)
+        if len(self._recent.hashes) > most:
+            self._settle()
+        self._recent = _merged(self._recent, Piece(hashes, buckets))
+        if settled > _HELD and len(self._recent.hashes) > most:  # a big map does not wait for more: what came and the pieces are held twice by then
             self._settle()
 
     def of_buckets(self, wanted: Iterable[int]) -> Iterator[tuple[int, Hashes]]:
@@ -115,10 +121,13 @@ class KeyHashes:
             yield from self._gathered(group).items()
 
     def _gathered(self, wanted: list[int]) -> Mapping[int, Hashes]:
+        pieces = (*self._pieces, self._recent)
+        if len(wanted) <= _FEW:
+            return {bucket: np.concatenate([piece.hashes[piece.buckets == bucket] for piece in pieces]) for bucket in wanted}
         is_wanted = np.zeros(_MOST_BUCKETS, np.bool_)
         is_wanted[wanted] = True
         parts: dict[int, list[Hashes]] = {bucket: [] for bucket in wanted}
-        for piece in (*self._pieces, self._recent):
+        for piece in pieces:
             chosen = is_wanted[piece.buckets]
             buckets, hashes = piece.buckets[chosen], piece.hashes[chosen]
             order = np.argsort(buckets, kind="stable")
@@ -178,6 +187,12 @@ def _merged(piece: Piece, new: Piece) -> Piece:
     hashes[at], buckets[at] = new
     hashes[old], buckets[old] = piece
     return Piece(hashes, buckets)
+
+
+def _ascending(hashes: Hashes) -> Hashes:
+    """Hashes in order. Files of lakekit are ascending but for what came last: few runs, which a stable sort merges; no other order is that sort's."""
+    falls = int(np.count_nonzero(hashes[1:] < hashes[:-1]))
+    return np.sort(hashes, kind="stable" if falls < _FEW else None) if falls else hashes
 
 
 def _together(parts: list[tuple[int, Hashes]], of_file: Buckets) -> Piece:

@@ -24,7 +24,7 @@ from lakekit.bucket.restore import Standing
 from lakekit.codec import binary_row, hashing
 from lakekit.meta import snapshots
 from lakekit.write import partitions, route
-from lakekit.write.buckets import CountedBuckets, FixedBuckets, bucket_fields
+from lakekit.write.buckets import CountedBuckets, FixedBuckets, bucket_fields, postponed_count
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic import DynamicBuckets
 from lakekit.write.key_hashes import UNKNOWN
@@ -105,9 +105,7 @@ class Tasks:
         if batch and route.places_postponed(handle):
             snapshot = None if cut.snapshot_id is None else snapshots.read(handle, cut.snapshot_id)
             standing = Standing.of(handle, snapshot)
-            found = CountedBuckets(
-                handle=handle, count=lambda partition: standing.bucket(partition, 0).total_buckets or handle.options.postpone_default_bucket_num
-            )
+            found = CountedBuckets(handle=handle, count=lambda partition: postponed_count(handle, standing, partition))
             fields = bucket_fields(handle)
         elif cut.tasks > 1 and handle.options.bucket > 0:
             found, fields = FixedBuckets(handle=handle), bucket_fields(handle)

@@ -18,6 +18,7 @@ from lakekit.bucket import flush as flushing
 from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Standing
 from lakekit.bucket.writer import BucketWriter, spill_of
+from lakekit.errors import Unsupported
 from lakekit.files.file_names import FileNames, file_names
 from lakekit.files.places import partition_spec, partition_values
 from lakekit.lsm import rule as rules
@@ -26,7 +27,7 @@ from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.progress import work
 from lakekit.world import each
 from lakekit.write import route
-from lakekit.write.buckets import CountedBuckets
+from lakekit.write.buckets import CountedBuckets, postponed_count
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic import DynamicBuckets, Prepared
 
@@ -65,6 +66,7 @@ class Writers:
         standing: Standing | None = None,
     ) -> None:
         places = batch and route.places_postponed(handle)
+        self._share = share
         self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces
         self._assigner: Assigner = (
             CountedBuckets(handle=handle, count=self._bucket_count) if places else route.assigner(handle, overwrite=replaces, share=share)
@@ -159,6 +161,9 @@ class Writers:
             only_adds = self.handle.kind == "key" and self.handle.options.write_only
             (self._standing.prepare if only_adds else self._standing.load)(partition for partition, _ in missing)
         for place in missing:
+            if self._share is not None and not self._share.meets(*place):
+                msg = f"a row of bucket {place[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
+                raise Unsupported(msg, feature="spark.write")
             restored = NOTHING if self._starts_anew([place]) else self._standing.bucket(*place)
             self._open[place] = self._opened(place, restored)
 
@@ -186,7 +191,7 @@ class Writers:
         """How many buckets a partition of postponed rows has: as many as its first compaction chose, else the option's number. The same for all its rows."""
         if partition not in self._counts:
             self._look()
-            self._counts[partition] = self._standing.bucket(partition, 0).total_buckets or self.handle.options.postpone_default_bucket_num
+            self._counts[partition] = postponed_count(self.handle, self._standing, partition)
         return self._counts[partition]
 
     # ---- compaction

@@ -7,7 +7,7 @@ A row goes where its condition is true; false and null leave it alone, as in SQL
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -15,22 +15,46 @@ import polars as pl
 
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
+from lakekit.read import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from polars._typing import PolarsDataType
 
     from lakekit.meta.handle import Handle
 
 
 def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
     """A condition on the rows of a table. Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text."""
-    expr = parsed(where, handle.name, said)
-    check(expr, polars_schema(handle.schema.fields), handle.name, said)
+    schema = polars_schema(handle.schema.fields)
+    expr = parsed(where, handle.name, said, schema)
+    check(expr, schema, handle.name, said)
     return expr
 
 
-def parsed(given: pl.Expr | str, table: str, said: str) -> pl.Expr:
-    """An expression, or what a SQL text means. Raises `SchemaMismatch`, `TypeError`."""
+def fitted(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    """A condition; where an SQL text said it that compares dates and times with texts, it compares them with what the texts say, as SQL does."""
+    if isinstance(said, str):
+        with suppress(pl.exceptions.PolarsError):
+            if not _fits(expr, schema) and (found := lazy.filter_of_sql(said, schema)) is not None:
+                pl.DataFrame(schema=schema).select(found)  # a text that says no date is found out
+                return found
+    return expr
+
+
+def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
+    try:
+        pl.LazyFrame(schema=schema).select(expr).collect_schema()
+    except pl.exceptions.ColumnNotFoundError:
+        return True  # whoever checks the columns says it better
+    except pl.exceptions.PolarsError:
+        return False
+    return True
+
+
+def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
+    """An expression, or what a SQL text means; a condition on columns of a `schema` as `fitted` has it. Raises `SchemaMismatch`, `TypeError`."""
     if isinstance(given, pl.Expr):
         return given
     if isinstance(given, bool):
@@ -39,9 +63,10 @@ def parsed(given: pl.Expr | str, table: str, said: str) -> pl.Expr:
         msg = f"{said}= takes a Polars expression or SQL text, not {type(given).__name__}: pl.lit(True) and 'true' mean every row"
         raise TypeError(msg)
     try:
-        return pl.sql_expr(given)
+        expr = pl.sql_expr(given)
     except pl.exceptions.PolarsError as wrong:
         raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
+    return expr if schema is None else fitted(expr, given, schema)
 
 
 def check(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> None:
@@ -59,10 +84,37 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
     try:
         found = pl.LazyFrame(schema=schema).select(expr).collect_schema()
     except pl.exceptions.PolarsError as wrong:
-        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {wrong}") from None
+        what = str(wrong).split("\n", 1)[0]  # the plan that follows is Polars' own
+        hint = ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'" if "'date/datetime/time'" in what else ""
+        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {what}{hint}") from None
+    if _compares_number_with_text(expr, schema):
+        types = ", ".join(f"{name} is {schema[name]}" for name in dict.fromkeys(expr.meta.root_names()))
+        raise SchemaMismatch(
+            f"{said}={expr} does not fit the columns of {table}: it compares a number with a text ({types}). Write numbers without quotes, or cast one"
+        )
     if len(found) != 1:
         raise SchemaMismatch(f"{said}={expr} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
     return found.dtypes()[0]
+
+
+def _compares_number_with_text(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
+    """Polars says so when it computes, and not of decimals: it compares those as texts, so that 10.50 is less than '9.6'."""
+    try:
+        pl.DataFrame(schema={name: _with_floats(dtype) for name, dtype in schema.items()}).select(expr)
+    except pl.exceptions.PolarsError as wrong:
+        return "cannot compare string with numeric type" in str(wrong)
+    return False
+
+
+def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
+    """The type with floats in place of decimals."""
+    if isinstance(dtype, pl.Decimal):
+        return pl.Float64()
+    if isinstance(dtype, pl.List):
+        return pl.List(_with_floats(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: _with_floats(field.dtype) for field in dtype.fields})
+    return dtype
 
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:

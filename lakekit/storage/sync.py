@@ -1,0 +1,57 @@
+"""Waiting until what was written is safe from power loss, on the local disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Sequence
+
+_LONG_S = 0.001
+
+
+def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
+    """Has the system write to the disk what it holds of a file, from `offset` on (`length` 0: all of it), and waits for nothing."""
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # a file system need not take advice
+            # Linux starts to write pages that are not on the disk yet, and drops only those that are: none of these
+            os.posix_fadvise(file.fileno(), offset, length, os.POSIX_FADV_DONTNEED)
+
+
+def files(opened: Sequence[io.FileIO]) -> None:
+    """Waits until the bytes of all these files are safe. Raises `OSError` with the name of one that could not be synced.
+
+    All of them are started first. The first sync waits for what the file system writes of them all (of ext4 and XFS, one turn of the journal) and the
+    others find little to do, with no thread woken. Where each takes its time, those that are left are waited for side by side.
+    """
+    if len(opened) > 1:
+        for file in opened:
+            start(file)
+    for at, file in enumerate(opened):
+        began = time.monotonic()
+        _sync(file)
+        if at > 0 and time.monotonic() - began > _LONG_S:
+            each(_sync, opened[at + 1 :])
+            return
+
+
+def directory_of(path: str) -> None:
+    """Waits until the names in the directory of a file are safe. Raises `OSError`."""
+    handle = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync(file: io.FileIO) -> None:
+    try:
+        os.fsync(file.fileno())
+    except OSError as wrong:
+        raise OSError(wrong.errno, wrong.strerror, file.name) from wrong
