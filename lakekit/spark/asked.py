@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.system_table import SystemTable
-from lakekit.change import conditions
 from lakekit.errors import SchemaMismatch
 from lakekit.format.dtypes import polars_schema
-from lakekit.read import lazy
+from lakekit.read import expressions, lazy
 from lakekit.read.condition import Condition, exactly
 from lakekit.read.plan import ANYWHERE
 from lakekit.read.spelled import text_of
@@ -70,7 +69,7 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     by_name = {field.name: field for field in fields}
     for name in names:
         if name not in by_name:
-            raise conditions.unknown(name, list(by_name), table, "columns=")
+            raise expressions.unknown(name, list(by_name), table, "columns=")
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
         raise SchemaMismatch(f"columns= of a read of {table} names {', '.join(twice)} twice", column=twice[0])
     return tuple(by_name[name] for name in names)
@@ -80,9 +79,9 @@ def rows_of(handle: Handle, where: pl.Expr | str | None) -> Rows:
     """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
     if where is None:
         return Rows()
-    expr = conditions.condition(where, handle)
+    expr = expressions.condition(where, handle)
     schema = polars_schema(handle.schema.fields, timestamp_unit="us")
-    if not conditions.is_row_wise(expr, schema):
+    if not expressions.is_row_wise(expr, schema):
         msg = f"where={expr} of {handle.name} looks at more than one row, and tasks see some each: let Spark compute it over what read() gives"
         raise SchemaMismatch(msg)
     filters, whole = lazy.all_filters_of(expr, schema)

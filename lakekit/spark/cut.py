@@ -10,6 +10,7 @@ Sizes are those of the files; each counts for `source.split.open-file-cost` more
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from lakekit.read.plan import Plan
 
     Ints = NDArray[np.int64]
+
+AT_ONCE = 4096
+"""Files that become facts at once: one by one the columns would be asked anew for each split, all together a million would have to be held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +111,14 @@ class _Files:
             for found in entry.ranges
         }
 
-    def split(self, indices: Sequence[int], *, raw: bool) -> Split:
-        """A split of files of one bucket."""
-        files = tuple(self.entries.files(list(indices)))
+    def facts(self, order: Sequence[int]) -> Iterator[DataFile]:
+        """The files of these indices."""
+        for first in range(0, len(order), AT_ONCE):  # scalar: some thousand files each
+            yield from self.entries.files(list(order[first : first + AT_ONCE]))
+
+    def split(self, indices: Sequence[int], facts: Iterator[DataFile], *, raw: bool) -> Split:
+        """A split of files of one bucket, which `facts` gives next."""
+        files = tuple(islice(facts, len(indices)))
         first = indices[0]
         return Split(
             snapshot_id=self.snapshot_id,
@@ -130,23 +139,25 @@ def _alone(plan: Plan, files: _Files, raw: Ints, size_bytes: int) -> Iterator[Si
     weights = plan.entries.numbers("file_size") + plan.handle.options.source_split_open_file_cost_bytes
     raw = raw[np.argsort(sections.places(plan.entries)[raw], kind="stable")]
     places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
+    facts = files.facts(raw.tolist())
     some: list[int] = []
     weight = 0
     for at in raw.tolist():  # scalar: one a file
         own = int(weights[at])
         if some and (places[at] != places[some[-1]] or weight + own > size_bytes):
-            yield Sized(piece=Piece(split=files.split(some, raw=True)), weight_bytes=weight)
+            yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
             some, weight = [], 0
         some.append(at)
         weight += own
     if some:
-        yield Sized(piece=Piece(split=files.split(some, raw=True)), weight_bytes=weight)
+        yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
 
 
 def _whole(plan: Plan, files: _Files) -> Iterator[Piece]:
     """The files of each bucket that are merged."""
+    facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
     for bucket in plan.merged:
-        yield Piece(split=files.split(bucket.files, raw=False), in_order=bucket.in_order)
+        yield Piece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
 
 
 def _merged(plan: Plan, files: _Files, size_bytes: int) -> Iterator[Sized]:

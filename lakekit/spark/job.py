@@ -68,11 +68,18 @@ class Job:
 
 def rows(job: Job, data: bytes) -> Iterator[pa.RecordBatch]:
     """The rows of a task, given as its bytes."""
-    task = decode(data)
-    found = [_slice(job, task)] if task.slices > 1 else _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
-    for frame in found:
+    for frame in found(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
             yield to_batch(part, job.out)
+
+
+def found(job: Job, data: bytes) -> Iterator[pl.DataFrame]:
+    """The same rows as the table has them."""
+    task = decode(data)
+    if task.slices > 1:
+        yield _slice(job, task)
+    else:
+        yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
 def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:

@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException
 
 from lakekit.errors import LakekitError, TableAlreadyExists
 from lakekit.spark import session
+from lakekit.spark.conditions import quoted
 from lakekit.spark.source import Source, given
 from lakekit.table.folder_tables import FormatTable
 from lakekit.world import caution
@@ -62,10 +63,10 @@ def _attach(spark: SparkSession, table: Table, database: str, name: str) -> None
         caution(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
         return
     source = source_of(table)
-    where = f"{_quoted(database)}.{_quoted(name)}"
+    where = f"{quoted(database)}.{quoted(name)}"
     source({}).schema()  # what cannot be shown is told before the session's entry goes
     spark.dataSource.register(source)
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}")
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
     _free(spark, where, f"{database}.{name}")
     spark.sql(f"CREATE TABLE {where} USING {source.name()}")
     spark.conf.set(f"{_SETTING}{database}.{name}", source.name())
@@ -109,7 +110,3 @@ def _free(spark: SparkSession, where: str, name: str) -> None:
             msg = f"the session's own catalog has a table {name}, which is not lakekit's: drop it there, or attach another database"
             raise TableAlreadyExists(msg, name=name)
     spark.sql(f"DROP TABLE {where}")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

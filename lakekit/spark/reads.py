@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.catalog.system_table import SystemTable
-from lakekit.change import conditions as rows_said
 from lakekit.errors import Unsupported
 from lakekit.format.dtypes import paimon_type
-from lakekit.read import changes as changing, frames, scan as scans, travel
+from lakekit.read import changes as changing, expressions as rows_said, frames, scan as scans, travel
 from lakekit.spark import asked, conditions, cut, job, native, session
 from lakekit.spark.asked import MICROSECONDS
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
@@ -85,13 +84,24 @@ def _state(spark: SparkSession, scan: Scan, columns: Sequence[str] | None, where
     """The rows of a scan, with their kinds where it has them."""
     rows = asked.rows_of(scan.handle, where)
     out = asked.columns_of(scan.fields, columns, scan.handle.name)
-    fields = asked.needed(scan.handle, out, rows)
-    common: Any = {"fields": fields, "out": with_kind(scan.kind_column, out, numbered=scan.numbered), "where": rows.where}
-    common |= {"kind_column": scan.kind_column, "numbered": scan.numbered, "keeps_deletes": scan.keeps_deletes}
-    found = []
+    found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _planned(spark, plan, what, rows)]
+    return together(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
+
+
+def work_of_state(scan: Scan, out: Sequence[Field], rows: Rows) -> Iterator[tuple[Plan, Job]]:
+    """The plans of a scan, and what tasks of each have in common."""
+    what = job.Job(
+        handle=scan.handle,
+        fields=asked.needed(scan.handle, out, rows),
+        out=with_kind(scan.kind_column, out, numbered=scan.numbered),
+        where=rows.where,
+        on_key=rows.condition.on_key,
+        kind_column=scan.kind_column,
+        numbered=scan.numbered,
+        keeps_deletes=scan.keeps_deletes,
+    )
     for plan in scan.plans(rows.condition):
-        found += _planned(spark, plan, job.Job(handle=plan.handle, on_key=rows.condition.on_key, **common), rows)
-    return together(spark, found, common["out"])
+        yield plan, replace(what, handle=plan.handle)
 
 
 def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[DataFrame]:
@@ -189,8 +199,9 @@ def _one_task(
 
 def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
     if where is not None:
-        expr = rows_said.parsed(where, table, "where")
-        rows_said.check(expr, found.collect_schema(), table, "where")
+        schema = found.collect_schema()
+        expr = rows_said.parsed(where, table, "where", schema)
+        rows_said.check(expr, schema, table, "where")
         found = found.filter(expr)
     return found.select(field.name for field in out)
 

@@ -9,7 +9,9 @@ decodes only what its own frame carries. Nothing here uses an RDD or the JVM, so
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from functools import partial, reduce
 from importlib.util import find_spec
@@ -40,6 +42,8 @@ CLOSURE_BYTES = 4 << 20
 SLOTS = 16
 """Cores that are assumed where nobody tells."""
 JAVA = "apt install openjdk-17-jre-headless"
+OLDEST_JAVA = 17
+JAVA_PATIENCE_S = 60
 
 
 def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType) -> DataFrame:
@@ -117,7 +121,7 @@ def _same_versions(version: str, whose: str) -> None:
 def _other_python(spark: SparkSession) -> str | None:
     """What the Python processes of a local classic session run, if it is not this Python."""
     context = getattr(spark, "_sc", None)
-    if context is None or not str(context.master).startswith("local"):
+    if context is None or not _is_one_process(str(context.master)):
         return None
     found = shutil.which(context.pythonExec)
     if found is None:
@@ -132,11 +136,11 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
     """A classic session in which lakekit's tasks run well, or the one that there is.
 
     The Python processes of a local master are this Python (`PYSPARK_PYTHON`), and Polars gets one thread a task core (`POLARS_MAX_THREADS`), unless the
-    environment says otherwise. `config` is Spark's own. A session made any other way works too. Raises `Unsupported` where there is no Java.
+    environment says otherwise. `config` is Spark's own. A session made any other way works too. Raises `Unsupported` where there is no Java, or an old one.
     """
     given = {str(key): str(value) for key, value in (config or {}).items()}
     where = master or given.get("spark.master") or os.environ.get("MASTER", "")
-    if where.startswith("local") or not where:
+    if not where or _is_one_process(where):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = given.get("spark.task.cpus", "1")
@@ -157,11 +161,34 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
         raise Unsupported(msg, feature="spark") from wrong
 
 
+def _is_one_process(master: str) -> bool:
+    """Whether tasks run beside the driver, in its own environment; `local-cluster` starts executors, as a cluster does."""
+    return master == "local" or master.startswith("local[")
+
+
 def _find_java() -> None:
-    """Raises `Unsupported` where Spark would find no Java."""
+    """Raises `Unsupported` where Spark would find no Java, or one that it does not run on."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if found is None:
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
         msg = f"Spark needs Java 17, and {where}: {JAVA}"
         raise Unsupported(msg, feature="spark")
+    version = _java_version(found)
+    if version is not None and version < OLDEST_JAVA:
+        where = "which JAVA_HOME says" if home else "the first on the PATH"
+        msg = f"Spark 4 needs Java 17 or newer, and {found}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to its folder below /usr/lib/jvm"
+        raise Unsupported(msg, feature="spark")
+
+
+def _java_version(java: str) -> int | None:
+    """The number of a Java, 8 for its "1.8"; None where it does not say. A file beside it tells it faster than it does itself."""
+    try:
+        told = Path(java).resolve().parent.parent.joinpath("release").read_text(encoding="utf-8")
+    except OSError:
+        try:
+            told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_PATIENCE_S).stderr  # noqa: S603 - what Spark is about to run
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    found = re.search(r'(?:^JAVA_VERSION=| version )"(?:1\.)?(\d+)', told, flags=re.MULTILINE)
+    return None if found is None else int(found[1])

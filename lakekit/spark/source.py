@@ -18,22 +18,22 @@ a stream ends, between two snapshots; `storage.…`, what the storage is opened 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 
 from lakekit import registry
-from lakekit.commit import abandoned, publish as publishing
+from lakekit.commit import abandoned
+from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported
 from lakekit.model import partition as partitions
-from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import changes as changing, scan as scans, travel
 from lakekit.spark import asked, cut, job, reads, session, types, write_task, writes
 from lakekit.table.folder_tables import FormatTable
 from lakekit.table.opening import open as open_table
-from lakekit.table.writer import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +54,6 @@ OWN = ("path", "branch", "filter", "row_kind", "partition", "checkpointlocation"
 RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
 """What Spark itself says of an entry of its catalog, among the options."""
 STORAGE, STREAM = "storage.", "read.stream."
-SLOTS = 16
-"""How many tasks a read is cut for at most, as nobody tells how many run at once."""
 
 
 def register(spark: SparkSession) -> None:
@@ -106,8 +104,8 @@ class Source(DataSource):
         partition = self.options.get("partition")
         if partition is not None and not overwrite:
             raise InvalidOption(f"partition={partition!r} says what an overwrite replaces, and these rows are appended", key="partition", value=partition)
-        job = write_job(self.table().handle(), schema, self.options.get("row_kind"), replaces=overwrite)
-        return Writer(job, spec(partition) if partition else overwrite)
+        mode, replaced = ("overwrite" if overwrite else "append"), spec(partition) if partition else None
+        return Writer(*write_job(self.table().handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads what snapshots bring; the option `row_kind` adds the column of kinds. Raises what `t.follow` raises before it begins."""
@@ -119,16 +117,17 @@ class Source(DataSource):
         """Writes micro-batches; output mode complete replaces the table each time."""
         streams = _streams()
         user = streams.user_of(self.options.get("checkpointlocation"))
-        job = write_job(self.table().handle(), schema, self.options.get("row_kind"), replaces=overwrite, commit_user=user)
-        found: DataSourceStreamArrowWriter = streams.StreamWriter(job, replaces=overwrite)
+        mode = "overwrite" if overwrite else "append"
+        job, _ = write_job(self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user)
+        found: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.whole() if overwrite else None)
         return found
 
 
 def _streams() -> Any:
-    """What only newer versions of PySpark have the ground for."""
+    """What only newer versions of PySpark have the ground for: older ones lack a name (4.0) or a module of their own (4.1)."""
     try:
         return registry.load("spark", "streams")
-    except ImportError as missing:
+    except (ImportError, Unsupported) as missing:
         raise Unsupported(
             "streams of format('lakekit') need PySpark 4.2 or newer; foreachBatch with ls.write works with all", feature="spark.source"
         ) from missing
@@ -163,21 +162,18 @@ class Reader(DataSourceReader):
         if travel.means_changes(handle):
             self._changes(changing.between(handle, kind_column=kind_column), schema, where)
             return
-        scan = scans.scan(handle)
+        scan = replace(scans.scan(handle), kind_column=kind_column)
         rows = asked.rows_of(scan.handle, where)
         out = columns(scan.fields, schema, scan.handle.name, kind_column)
-        fields = asked.needed(scan.handle, out, rows)
-        for plan in scan.plans(rows.condition):
-            given = reads.with_kind(kind_column, out, numbered=False)
-            what = job.Job(handle=plan.handle, fields=fields, out=given, where=rows.where, on_key=rows.condition.on_key, kind_column=kind_column)
-            self.tasks += [(len(self.jobs), task) for task in cut.tasks(plan, plan.raw, SLOTS)]
+        for plan, what in reads.work_of_state(scan, out, rows):
+            self.tasks += [(len(self.jobs), task) for task in cut.tasks(plan, plan.raw, session.SLOTS)]
             self.jobs.append(what)
 
     def _changes(self, found: Changes, schema: StructType, where: str | None) -> None:
         """What options ask for that mean changes."""
         rows = asked.rows_of(found.handle, where)
         out = columns(found.fields, schema, found.handle.name, found.kind_column)
-        what, tasks = reads.work_of_changes(found, out, rows, SLOTS)
+        what, tasks = reads.work_of_changes(found, out, rows, session.SLOTS)
         self.jobs, self.tasks = [what], [(0, task) for task in tasks]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -214,70 +210,56 @@ def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column
 # ---- write ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def write_job(handle: Handle, schema: StructType, row_kind: str | None, *, replaces: bool, commit_user: str | None = None) -> write_task.Job:
-    """What tasks of a write know whose rows nobody shuffles. Raises `Unsupported`, and what `ls.write` raises for columns that do not fit."""
+def write_job(
+    handle: Handle,
+    schema: StructType,
+    *,
+    mode: str,
+    partition: Mapping[str, str] | None = None,
+    row_kind: str | None = None,
+    commit_user: str | None = None,
+) -> tuple[write_task.Job, Overwrite | None]:
+    """What tasks of a write know whose rows nobody shuffles, and what it replaces. Raises `Unsupported`, and what `ls.write` raises before any task."""
     if handle.kind == "key" and handle.options.bucket == -1:
-        what = (
-            "buckets of keys follow from what is there"
-            if set(handle.schema.partition_keys) <= set(handle.schema.primary_keys)
-            else "keys move between partitions"
-        )
-        raise Unsupported(
-            f"{handle.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does", feature="spark.source"
-        )
-    if row_kind is not None and handle.kind == "append":
-        raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
-    publishing.refuse(handle)
-    writes.check_columns(schema, handle, row_kind)
+        what = "keys move between partitions" if handle.schema.cross_partition else "buckets of keys follow from what is there"
+        msg = f"{handle.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
+        raise Unsupported(msg, feature="spark.source")
+    overwrite = writes.check(handle, schema, mode=mode, partition=partition, row_kind=row_kind)
     if handle.has_buckets:
         handle = handle.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
-    user = commit_user or handle.new_commit_user()
-    return write_task.Job(handle=replace(handle, keeper=None), commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None)
+    user, replaces = commit_user or handle.new_commit_user(), overwrite is not None
+    job = write_task.Job(handle=replace(handle, keeper=None), commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None)
+    return job, overwrite
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task answers: messages for a commit as their bytes, and what was wrong with a value, if anything was."""
+    """The answers of a task, row by row."""
 
-    messages: tuple[bytes, ...]
-    wrong: str | None = None
+    answers: tuple[dict[str, Any], ...]
 
 
 def answer(job: write_task.Job, batches: Iterator[pa.RecordBatch]) -> Written:
-    """The answers of a task that writes rows."""
-    found = [row for batch in write_task.written(job, batches) for row in batch.to_pylist()]  # scalar: one a bucket
-    wrong = next((row["wrong"] for row in found if row["wrong"] is not None), None)
-    return Written(tuple(row["message"] for row in found if row["message"] is not None), wrong)
+    """Writes the rows of a task."""
+    return Written(tuple(row for batch in write_task.written(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
 
 
-def understood(handle: Handle, answers: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
-    """The messages of all tasks. Raises what a task said of a value; then the files of all others are deleted."""
-    rows = [row for one in answers if isinstance(one, Written) for row in _rows(one)]
-    messages, wrong = write_task.understood(rows)
-    if wrong is not None:
-        abandoned.abort(handle, messages)
-        raise wrong
-    return messages
+def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
+    """The answers of all tasks that gave some."""
+    return [row for one in written if isinstance(one, Written) for row in one.answers]
 
 
-def _rows(one: Written) -> list[dict[str, Any]]:
-    return [*({"message": data, "wrong": None} for data in one.messages), *([] if one.wrong is None else [{"message": None, "wrong": one.wrong}])]
-
-
-def drop(handle: Handle, answers: Sequence[WriterCommitMessage | None]) -> None:
+def drop(handle: Handle, written: Sequence[WriterCommitMessage | None]) -> None:
     """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
-    try:
-        abandoned.abort(handle, [CommitMessage.from_bytes(data) for one in answers if isinstance(one, Written) for data in one.messages])
-    except LakekitError:
-        return  # what cannot be deleted is left to the cleaning of orphans
+    with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+        abandoned.abort(handle, write_task.understood(answers(written))[0])
 
 
 class Writer(DataSourceArrowWriter):
     """Rows of a batch into a table: `write` in tasks, then `commit` once, in a process beside the driver."""
 
-    def __init__(self, job: write_task.Job, replaces: bool | dict[str, str]) -> None:
-        self.job, self.replaces = job, replaces
-        replaced(job.handle, replaces)
+    def __init__(self, job: write_task.Job, overwrite: Overwrite | None) -> None:
+        self.job, self.overwrite = job, overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Writes the rows of a task."""
@@ -286,10 +268,9 @@ class Writer(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits what all tasks wrote."""
         handle = self.job.handle
-        found = understood(handle, messages)
-        if found or self.replaces:
-            overwrite = replaced(handle, self.replaces)
-            writes.committed(handle, found, self.job.commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
+        found = writes.collected(handle, answers(messages))
+        if found or self.overwrite is not None:
+            writes.committed(handle, found, self.job.commit_user, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes what tasks wrote whose rows nobody will commit."""

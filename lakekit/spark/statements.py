@@ -61,7 +61,7 @@ def _done(spark: SparkSession, said: Statement) -> Commit:
     tasks = [json.dumps([(partition.hex(), bucket) for partition, bucket in some]).encode() for some in _parts(said, places, session.slots(spark))]
     found = replace(said.found, handle=replace(said.found.handle, keeper=None))
     sent = replace(said, handle=replace(handle, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
-    messages = collected(handle, session.run(spark, tasks, partial(_filled, sent), write_task.ANSWER))
+    messages = collected(handle, session.run(spark, tasks, partial(_filled, sent), write_task.ANSWER).collect())
     return maintain.after(handle, publish_once(handle, messages, commit_user=handle.new_commit_user()))
 
 

@@ -24,14 +24,13 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
 
 from lakekit.commit import abandoned, publish as publishing
-from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import InvalidOption
 from lakekit.meta import snapshots
 from lakekit.model.entries import ADD
 from lakekit.read import following, scan as scans
 from lakekit.read.plan import ANYWHERE
 from lakekit.read.travel import Position
-from lakekit.spark import asked, cut, job, reads, source, types, writes
+from lakekit.spark import asked, cut, job, reads, session, source, types, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
+    from lakekit.commit.overwrite import Overwrite
     from lakekit.meta.handle import Handle
     from lakekit.read.following import Brought, Stream
     from lakekit.spark.source import Written
@@ -139,15 +139,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
         state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
         merged, lying = state.plans(ANYWHERE)
-        parts = [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task) for task in cut.tasks(merged, merged.raw, source.SLOTS)]
+        parts = [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task) for task in cut.tasks(merged, merged.raw, session.SLOTS)]
         if lying is not None:
-            parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, source.SLOTS)]
+            parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, session.SLOTS)]
         return parts
 
     def _brought(self, found: Brought) -> list[Part]:
         snapshot = found.snapshot
         plan = found.plan(ANYWHERE)
-        tasks = [None] if plan is None else cut.tasks(plan, plan.raw, source.SLOTS)
+        tasks = [None] if plan is None else cut.tasks(plan, plan.raw, session.SLOTS)
         return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if part.task is None:
             yield from self._told(handle, part, given)
             return
-        fields = asked.needed(handle, self.out, replace(asked.Rows(), where=self.where))
+        fields = asked.needed(handle, self.out, asked.Rows(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
             what = job.Job(handle=handle, fields=fields, out=plain, where=self.where)
@@ -236,10 +236,10 @@ def _with_kind(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches into a table; `replaces`: each is the whole table (output mode complete)."""
+    """Micro-batches into a table; with an `overwrite` each is the whole table (output mode complete)."""
 
-    def __init__(self, job: Job, *, replaces: bool) -> None:
-        self.job, self.replaces = job, replaces
+    def __init__(self, job: Job, overwrite: Overwrite | None) -> None:
+        self.job, self.overwrite = job, overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Writes the rows of a task."""
@@ -248,12 +248,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commits a batch; one that was committed before is there, and what was written again goes."""
         handle = self.job.handle
-        found = source.understood(handle, messages)
+        found = writes.collected(handle, source.answers(messages))
         if publishing.known(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
             abandoned.abort(handle, found)
             return
-        overwrite = Overwrite.whole() if self.replaces else None
-        writes.committed(handle, found, self.job.commit_user, identifier=batchId, overwrite=overwrite, is_new_user=False)
+        writes.committed(handle, found, self.job.commit_user, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Deletes what tasks wrote whose rows nobody will commit."""

@@ -206,7 +206,8 @@ def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
 
 
 def _told(wrong: LakekitError) -> str:
-    return json.dumps({"error": type(wrong).__name__, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
+    name = next(one.__name__ for one in type(wrong).__mro__ if hasattr(errors, one.__name__))
+    return json.dumps({"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
 
 
 def understood(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:
@@ -217,6 +218,12 @@ def understood(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError |
         if row["message"] is not None:
             messages.append(CommitMessage.from_bytes(bytes(row["message"])))
         else:
-            told = json.loads(row["wrong"])
-            wrong = wrong or getattr(errors, told["error"])(told["message"], **told["fields"])
+            wrong = wrong or error(row["wrong"])
     return messages, wrong
+
+
+def error(text: str) -> LakekitError:
+    """What a task answered to be wrong."""
+    told = json.loads(text)
+    found: LakekitError = getattr(errors, told["error"])(told["message"], **told["fields"])
+    return found

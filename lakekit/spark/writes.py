@@ -27,7 +27,7 @@ from lakekit.care import maintain
 from lakekit.commit import abandoned, publish as publishing
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.spark import asked, session, types, write_task
+from lakekit.spark import asked, hashed, session, types, write_task
 from lakekit.spark.write_task import TASK, Job
 from lakekit.table.table import Table
 from lakekit.table.writer import replaced
@@ -35,7 +35,7 @@ from lakekit.write import conform
 from lakekit.write.shares import Cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
@@ -74,9 +74,9 @@ def write(
     spark = df.sparkSession
     session.check(spark)
     handle = handle_of(table_or_path)
-    overwrite = _check(handle, mode, partition, row_kind, commit_user=commit_user, identifier=identifier)
-    publishing.refuse(handle)
-    check_columns(df.schema, handle, row_kind)
+    if identifier is not None and commit_user is None:
+        raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
+    overwrite = check(handle, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
         done = publishing.known(handle, commit_user=commit_user, identifier=number)
@@ -92,13 +92,13 @@ def write(
         columns=tuple(df.columns),
         cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
-    messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job))
+    messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
     return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
 
 
-def collected(handle: Handle, answers: DataFrame) -> list[CommitMessage]:
-    """The messages of a job's tasks. Raises what a task said of a value; then the files of all others are deleted."""
-    messages, wrong = write_task.understood(answers.collect())
+def collected(handle: Handle, answers: Iterable[Any]) -> list[CommitMessage]:
+    """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
+    messages, wrong = write_task.understood(answers)
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
             abandoned.abort(handle, messages)
@@ -130,16 +130,8 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:
 # ---- before any task ------------------------------------------------------------------------------------------------------------------------
 
 
-def _check(
-    handle: Handle,
-    mode: str,
-    partition: Mapping[str, Any] | None,
-    row_kind: str | None,
-    *,
-    commit_user: str | None,
-    identifier: int | None,
-) -> Overwrite | None:
-    """What the write replaces, of a call that makes sense."""
+def check(handle: Handle, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
+    """What a write replaces, of one that makes sense and whose columns fit. Raises `InvalidOption`, `Unsupported`, and what `t.append` raises for columns."""
     if mode not in MODES:
         raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
     if partition is not None and mode != "overwrite":
@@ -148,12 +140,13 @@ def _check(
         raise InvalidOption(f"{handle.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
     if row_kind is not None and handle.kind == "append":
         raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
-    if identifier is not None and commit_user is None:
-        raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
-    return replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
+    overwrite = replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
+    publishing.refuse(handle)
+    _check_columns(schema, handle, row_kind)
+    return overwrite
 
 
-def check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> None:
+def _check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> None:
     """Raises what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
@@ -187,7 +180,13 @@ def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFra
 
 
 def _numbered(df: DataFrame, job: Job) -> DataFrame:
-    """The rows with the column of their task. Only the columns that decide go to Python, where Spark can do that, as from 4.1 on."""
+    """The rows with the column of their task. Spark itself tells it where it can; else only the columns that decide go to Python, as from 4.1 on."""
+    assert job.cut is not None
+    types_of = {field.name: field.dataType for field in df.schema}
+    known = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
+    found = hashed.task(job.handle, job.cut, known)
+    if found is not None:
+        return df.withColumn(TASK, found if job.signs is None else functions.get(functions.lit(list(job.signs)), found))
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
         return df.withColumn(TASK, functions.arrow_udf(_numbering(job), spark_types.IntegerType())(functions.struct(*names)))

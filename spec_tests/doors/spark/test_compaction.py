@@ -73,32 +73,91 @@ def test_some_partitions_and_sorted(spark, tmp_path):
     assert read(mine).equals(read(theirs))
 
 
+SORTED = {"primary_keys": ["k", "p"], "partition_keys": ["p"], "options": {"dynamic-bucket.target-row-num": "20", **ADDS}}
+
+
+@pytest.mark.parametrize("strategy", ["order", "zorder"])
+def test_keys_sorted_by_spark_are_those_sorted_here(spark, tmp_path, strategy):
+    how = SORTED | {"options": SORTED["options"] | ({"deletion-vectors.enabled": "true"} if strategy == "zorder" else {})}
+    mine, theirs = two_alike(tmp_path, **how)
+    asked = {"order_by": ["v", "k"][: 1 + (strategy == "zorder")], "strategy": strategy}
+    done, wanted = ls.compact(spark, mine, **asked), theirs.compact(**asked)
+    assert (done.kinds, done.added_file_count, done.removed_file_count) == (wanted.kinds, wanted.added_file_count, wanted.removed_file_count)
+    assert shape(mine).equals(shape(theirs))
+    assert shape(mine).height > 4
+    assert read(mine).equals(read(theirs))
+    ranges = [t.files().select("partition", "bucket", "min_key", "max_key").sort(pl.all().exclude("min_key", "max_key")) for t in (mine, theirs)]
+    assert ranges[0].equals(ranges[1])
+    mine.upsert(rows(50, 60, 7))
+    assert mine.check(deep=True).ok
+    assert mine.scan().collect()["k"].is_unique().all()
+
+
+def test_keys_that_cannot_be_sorted(spark, tmp_path, monkeypatch):
+    from lakekit.spark import pieces
+
+    mine, theirs = two_alike(tmp_path, **SORTED)
+    real = pieces.answers
+
+    def slower(spark, some, work):
+        found = real(spark, some, work)
+        mine.upsert(rows(0, 3, 99))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces, "answers", slower)
+        with pytest.raises(Conflict):
+            ls.compact(spark, mine, order_by="v")
+    theirs.upsert(rows(0, 3, 99))
+    assert read(mine).equals(read(theirs))
+    there = {path.name for path in Path(mine.location).rglob("data-*")}
+    assert there == set(mine.files()["file_name"])
+    broken = max(Path(mine.location).rglob("data-*"))
+    broken.write_bytes(broken.read_bytes()[:-40])
+    with pytest.raises(lk.LakekitError, match=broken.name):
+        ls.compact(spark, mine, order_by="v")
+    assert {path.name for path in Path(mine.location).rglob("data-*")} == there
+
+
 def test_nothing_to_do_and_what_is_refused(spark, tmp_path):
     t = lk.create(tmp_path / "t", COLUMNS, primary_keys=["k"], options={"bucket": "1"})
     assert ls.compact(spark, t).snapshot_ids == ()
     dynamic = lk.create(tmp_path / "d", COLUMNS, primary_keys=["k"])
-    with pytest.raises(InvalidOption, match="in one process"):
-        ls.compact(spark, dynamic, order_by="v")
+    assert ls.compact(spark, dynamic, order_by="v").snapshot_ids == ()
+    with pytest.raises(InvalidOption, match="only supports bucket=-1"):
+        ls.compact(spark, t, order_by="v")
     t.append(rows(0, 1))
     with pytest.raises(InvalidOption, match="no partition column"):
         ls.compact(spark, t, where="v = 1")
 
 
 def test_another_compaction_was_faster(spark, tmp_path, monkeypatch):
-    from lakekit.spark import compaction
+    from lakekit.spark import pieces
 
     mine, _ = two_alike(tmp_path, **KINDS["fixed"])
-    collected = compaction.collected
+    real = pieces.answers
 
-    def slower(handle, answers):
-        found = collected(handle, answers)
+    def slower(spark, some, work):
+        found = real(spark, some, work)
         mine.compact(full=True)
         return found
 
-    monkeypatch.setattr(compaction, "collected", slower)
+    monkeypatch.setattr(pieces, "answers", slower)
     with pytest.raises(Conflict):
         ls.compact(spark, mine, full=True)
     there = {path.name for path in Path(mine.location).rglob("data-*")}
     assert set(mine.files()["file_name"]) <= there
     assert mine.check(deep=True).ok
     assert len(there) == len(set(mine.files()["file_name"])) + 16, "the four files of each bucket that were there, and none of the slower compaction"
+
+
+@pytest.mark.parametrize("kind", ["fixed", "append in buckets"])
+def test_what_a_task_meets_is_raised_as_it_is(spark, tmp_path, kind):
+    mine, _ = two_alike(tmp_path, **KINDS[kind])
+    there = {path.name for path in Path(mine.location).rglob("data-*")}
+    broken = max(Path(mine.location).rglob("data-*"))
+    broken.write_bytes(broken.read_bytes()[:-40])
+    with pytest.raises(lk.LakekitError, match=broken.name):
+        ls.compact(spark, mine, full=True)
+    assert {path.name for path in Path(mine.location).rglob("data-*")} == there, "files of the other tasks"
+    assert mine.snapshots().height == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,8 @@ def held(spark: SparkSession, table: lk.Table) -> None:
     try:
         wanted = expected(table)
     except lk.LakekitError as refused:
-        with pytest.raises((PySparkException, type(refused)), match=r"Unsupported|Corrupt|ValueOutOfRange") as told:
+        with pytest.raises((PySparkException, type(refused)), match=re.escape(refused.message[:60])):
             rows(ls.read(spark, table))
-        assert refused.message[:60] in str(told.value)
         return
     assert rows(ls.read(spark, table)) == wanted
 

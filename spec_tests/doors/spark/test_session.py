@@ -79,6 +79,44 @@ def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypa
         session.start("local[1]")
 
 
+def java(home: Path, *lines: str, release: str | None = None) -> Path:
+    """Something that is called java, and what lies beside it."""
+    home.joinpath("bin").mkdir(parents=True)
+    script = home / "bin" / "java"
+    script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n", encoding="utf-8")
+    script.chmod(0o755)
+    if release is not None:
+        home.joinpath("release").write_text(release, encoding="utf-8")
+    return script
+
+
+def test_an_old_java_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    eleven = java(tmp_path / "11", release='IMPLEMENTOR="Debian"\nJAVA_VERSION="11.0.22"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "11"))
+    said = rf"Java 17 or newer, and {eleven}, which JAVA_HOME says, is Java 11: apt install openjdk-17-jre-headless, then set JAVA_HOME"
+    with pytest.raises(Unsupported, match=said):
+        session.start("local[1]")
+    eight = java(tmp_path / "8", """echo 'openjdk version "1.8.0_392"' >&2""")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", f"{eight.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(Unsupported, match=rf"{eight}, the first on the PATH, is Java 8"):
+        session.start("local[1]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "release", "version"),
+    [
+        ((), 'JAVA_VERSION="17"', 17),
+        ((), 'IMPLEMENTOR_VERSION="Temurin-11"\nJAVA_RUNTIME_VERSION="21.0.2+13"\nJAVA_VERSION="21.0.2"', 21),
+        (("echo Picked up JAVA_TOOL_OPTIONS: -Xmx1g >&2", """echo 'openjdk version "25-ea" 2025-09-16' >&2"""), None, 25),
+        (("echo who knows >&2", "exit 1"), None, None),
+    ],
+)
+def test_what_a_java_says_of_itself(tmp_path: Path, lines: tuple[str, ...], release: str | None, version: int | None) -> None:
+    """One that does not say is tried: Spark's own words are the last."""
+    assert session._java_version(str(java(tmp_path / "jvm", *lines, release=release))) == version
+
+
 @pytest.mark.parametrize("guest", ["pyspark"])
 def test_a_missing_guest_is_told_with_its_extra(guest: str) -> None:
     code = f"import sys\nsys.modules[{guest!r}] = None\nimport lakekit\ntry:\n    import lakekit.spark\nexcept lakekit.Unsupported as told:\n    print(told)"

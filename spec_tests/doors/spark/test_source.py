@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -131,9 +132,9 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     schema = spark_schema(made(tmp_path / "o", bucket="2", keyed="yes").schema.fields)
     dynamic = made(tmp_path / "d", keyed="yes").handle()
     with pytest.raises(Unsupported, match=r"ls\.write"):
-        source.write_job(dynamic, schema, None, replaces=False)
+        source.write_job(dynamic, schema, mode="append")
     with pytest.raises(InvalidOption, match="no kinds"):
-        source.write_job(made(tmp_path / "a").handle(), schema, "op", replaces=False)
+        source.write_job(made(tmp_path / "a").handle(), schema, mode="append", row_kind="op")
     with pytest.raises(InvalidOption, match="no path"):
         source.Source({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):
@@ -143,6 +144,19 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
         source.Source({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
     with pytest.raises(ColumnNotFound, match="nobody"):
         source.Reader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
+
+
+@pytest.mark.parametrize("lacks", ["pyspark.sql.streaming.datasource", "pyspark.sql.datasource"])
+def test_a_pyspark_without_streams_is_told(tmp_path, monkeypatch, lacks):
+    """4.1 lacks a module, 4.0 one of its names."""
+    monkeypatch.delitem(sys.modules, "lakekit.spark.streams", raising=False)
+    if lacks.endswith("streaming.datasource"):
+        monkeypatch.setitem(sys.modules, lacks, None)
+    else:
+        monkeypatch.delattr(f"{lacks}.DataSourceStreamArrowWriter")
+    table = made(tmp_path / "t")
+    with pytest.raises(Unsupported, match=r"streams of format\('lakekit'\) need PySpark 4.2 or newer; foreachBatch"):
+        source.Source({"path": table.location}).streamReader(spark_schema(table.schema.fields))
 
 
 def test_another_type_is_not_read(known, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,38 +9,10 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Conflict, InvalidOption, Unsupported, ValueOutOfRange
+from spec_tests.doors.spark.alike import COLUMNS, KINDS, read, rows, two_alike
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 pytestmark = pytest.mark.spark
-
-COLUMNS = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "INT", "at": "TIMESTAMP(9)"}
-KINDS = {
-    "fixed": {"primary_keys": ["k", "p"], "partition_keys": ["p"], "options": {"bucket": "2"}},
-    "dynamic": {"primary_keys": ["k"], "options": {"dynamic-bucket.target-row-num": "20"}},
-    "cross": {"primary_keys": ["k"], "partition_keys": ["p"]},
-    "vectors": {"primary_keys": ["k"], "options": {"bucket": "2", "deletion-vectors.enabled": "true"}},
-    "append": {"partition_keys": ["p"]},
-    "append with vectors": {"partition_keys": ["p"], "options": {"deletion-vectors.enabled": "true"}},
-    "append in buckets": {"options": {"bucket": "2", "bucket-key": "k"}},
-}
-
-
-def rows(first: int, last: int) -> pl.DataFrame:
-    k = pl.int_range(first, last)
-    at = (pl.lit(1_700_000_000_000_000_001) + k).cast(pl.Datetime("ns"))
-    return pl.select(k=k, p=pl.format("p{}", k % 3), v=(k % 10).cast(pl.Int32), at=at)
-
-
-def two_alike(tmp_path, **how):
-    t = lk.create(tmp_path / "one" / "t", COLUMNS, **how)
-    t.append(rows(0, 60))
-    t.append(rows(60, 90) if not t.primary_keys else rows(40, 90))
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-    return t, lk.open(tmp_path / "two" / "t")
-
-
-def read(t):
-    return t.scan().collect().sort(pl.all())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -112,7 +112,7 @@ def test_a_commit_that_fails(job, monkeypatch, wrong):
 
     def refused(handle, given, **_):
         if isinstance(wrong, CommitStateUnknown):
-            abandoned.doubt(given)
+            abandoned.doubt(handle, given)
         raise wrong
 
     monkeypatch.setattr(writes.publishing, "publish", refused)

@@ -1,0 +1,421 @@
+"""What tables and databases are, by statement: CREATE, DROP, ALTER, TRUNCATE, SHOW and DESCRIBE in Spark's words.
+
+    CREATE TABLE shop.orders (id BIGINT NOT NULL, day STRING COMMENT 'of the order') PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')
+    ALTER TABLE shop.orders ADD COLUMN total DECIMAL(10, 2) AFTER id
+
+A statement becomes one call of the catalog or the table, after all of it was understood: it is done whole, or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import types as spark_types
+
+from lakekit.change import columns as changes
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.spark import session, types
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from lakekit.change.columns import TableChange
+    from lakekit.spark.dml import Asked
+    from lakekit.spark.words import Words
+    from lakekit.table.table import Table
+    from lakekit.types import DataType
+
+_USING = ("paimon", "lakekit")
+_NOTHING = spark_types.StructType([])
+_TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+_OPEN, _CLOSE = ("(", "<"), (")", ">")
+
+
+def nothing(asked: Asked) -> DataFrame:
+    """The answer of a statement that has none."""
+    return session.nothing(asked.spark, _NOTHING)
+
+
+def told(asked: Asked, schema: spark_types.StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """An answer of few rows, which Spark has without a job."""
+    fields = types.paimon_fields(schema)
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, types.arrow_schema(fields), strict=True)]
+    return asked.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
+
+
+def columns_of(said: str) -> spark_types.StructType:
+    """Columns that may be null, as "name type", with commas between them."""
+    pairs = (one.split() for one in said.split(","))
+    return spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in pairs])
+
+
+# ---- CREATE and DROP --------------------------------------------------------------------------------------------------------------------------
+
+
+def create_table(asked: Asked, name: str, *, is_lenient: bool) -> DataFrame:
+    """What follows the name in CREATE TABLE: columns in parentheses and more."""
+    fields, keys = _fields(asked)
+    partitions, comment, properties = table_words(asked.words)
+    asked.words.end()
+    asked.catalog.create_table(name, fields, primary_keys=keys, partition_keys=partitions, options=properties, comment=comment, if_not_exists=is_lenient)
+    return nothing(asked)
+
+
+def create_database(asked: Asked) -> DataFrame:
+    """What follows DATABASE in CREATE DATABASE."""
+    words = asked.words
+    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), words.name("a database")
+    comment, properties = None, None
+    while words.next is not None:
+        if words.accept("COMMENT"):
+            comment = words.string()
+        elif words.accept("WITH", "DBPROPERTIES") or words.accept("WITH", "PROPERTIES"):
+            properties = _properties(words)
+        else:
+            raise words.wrong("COMMENT or WITH DBPROPERTIES")
+    asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=properties)
+    return nothing(asked)
+
+
+def drop(asked: Asked) -> DataFrame:
+    """DROP DATABASE and DROP TABLE."""
+    words = asked.words
+    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
+        is_lenient, name = words.accept("IF", "EXISTS"), words.name("a database")
+        cascade = words.accept("CASCADE")
+        if not cascade:
+            words.accept("RESTRICT")
+        words.end()
+        asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
+        return nothing(asked)
+    words.expect("TABLE")
+    is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
+    words.accept("PURGE")
+    words.end()
+    asked.catalog.drop_table(name, if_exists=is_lenient)
+    return nothing(asked)
+
+
+def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
+    """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties."""
+    partitions: list[str] = []
+    comment: str | None = None
+    properties: dict[str, str] = {}
+    while words.next is not None and not words.is_next("AS"):
+        if words.accept("USING"):
+            source = words.name("paimon")
+            if source.lower() not in _USING:
+                raise Unsupported(f"CREATE TABLE … USING {source}: ls.sql makes Paimon tables; leave USING out", feature="spark.sql")
+        elif words.accept("PARTITIONED", "BY"):
+            partitions = names(words)
+        elif words.accept("COMMENT"):
+            comment = words.string()
+        elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS"):
+            properties |= _properties(words)
+        else:
+            raise words.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
+    return partitions, comment, properties
+
+
+def names(words: Words) -> list[str]:
+    """Columns in parentheses."""
+    words.expect("(")
+    found = [words.name("a column")]
+    while words.accept(","):
+        found.append(words.name("a column"))
+    words.expect(")")
+    return found
+
+
+def _properties(words: Words) -> dict[str, str]:
+    """Keys and values, as in ('key' = 'value', …)."""
+    found: dict[str, str] = {}
+    words.expect("(")
+    while not words.accept(")"):
+        if found:
+            words.expect(",")
+        key = _key(words)
+        words.accept("=")
+        found[key] = words.take("a value", "text", "number", "word").value
+    return found
+
+
+def _key(words: Words) -> str:
+    word = words.next
+    return words.string() if word is not None and word.kind == "text" else ".".join(words.names("a key"))
+
+
+# ---- columns --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _fields(asked: Asked) -> tuple[list[Field], list[str]]:
+    """The columns of CREATE TABLE, and those of its primary key."""
+    words, found, keys = asked.words, [], []
+    words.expect("(")
+    while True:
+        if words.accept("PRIMARY", "KEY"):
+            keys = names(words)
+            words.accept("NOT", "ENFORCED")
+        else:
+            name = words.name("a column")
+            t, comment, default, place = _column(asked)
+            if place:
+                raise words.wrong("no place: columns stand in the order of the statement")
+            found.append(Field(name, t, comment=comment, default=default))
+        if not words.accept(","):
+            break
+    words.expect(")")
+    return found, keys
+
+
+def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
+    """A column's type, comment, default and place, after its name."""
+    words = asked.words
+    t = _type(asked)
+    comment = default = None
+    place: dict[str, Any] = {}
+    while True:
+        if words.accept("NOT", "NULL"):
+            t = t.not_null()
+        elif words.accept("COMMENT"):
+            comment = words.string()
+        elif words.accept("DEFAULT"):
+            default = words.take("a literal", "text", "number", "word").value
+        elif words.accept("FIRST"):
+            place = {"first": True}
+        elif words.accept("AFTER"):
+            place = {"after": ".".join(words.names("a column"))}
+        else:
+            return t, comment, default, place
+
+
+def _type(asked: Asked) -> DataType:
+    """A type in Spark's words. Raises `InvalidOption` for what Spark does not know, `SchemaMismatch` for what Paimon does not."""
+    words, first, depth = asked.words, asked.words.next, 0
+    if first is None or first.kind not in ("word", "quoted"):
+        raise words.wrong("a type")
+    end = first.end
+    words.at += 1
+    while (word := words.next) is not None and (depth or word.said in _OPEN):
+        depth += (word.said in _OPEN) - (word.said in _CLOSE)
+        end = word.end
+        words.at += 1
+    text = words.text[first.start : end]
+    if first.said.upper() == "INTERVAL":
+        raise SchemaMismatch(f"no Paimon type holds {text}; write a number of days or milliseconds")
+    try:
+        return types.paimon_type(spark_types.DataType.fromDDL(text))
+    except PySparkException as wrong:
+        raise InvalidOption(f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text) from None
+
+
+# ---- ALTER ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def alter(asked: Asked) -> DataFrame:
+    """ALTER TABLE and ALTER DATABASE."""
+    words = asked.words
+    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
+        return _alter_database(asked)
+    words.expect("TABLE")
+    name = asked.name()
+    if words.accept("RENAME", "TO"):
+        parts = words.names("a name")
+        words.end()
+        asked.catalog.rename_table(name, asked.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
+        return nothing(asked)
+    if words.accept("DROP", "PARTITION"):
+        return _drop_partitions(asked, asked.table(name))
+    table = asked.table(name)
+    for start, reads in _ALTERS:
+        if words.accept(*start):
+            made = reads(asked, table)
+            words.end()
+            table.alter(*made)
+            return nothing(asked)
+    raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, RENAME TO, or DROP PARTITION")
+
+
+def _alter_database(asked: Asked) -> DataFrame:
+    words, name = asked.words, asked.words.name("a database")
+    words.expect("SET")
+    if not (words.accept("DBPROPERTIES") or words.accept("PROPERTIES")):
+        raise words.wrong("DBPROPERTIES")
+    found = _properties(words)
+    words.end()
+    asked.catalog.alter_database(name, set=found)
+    return nothing(asked)
+
+
+def _drop_partitions(asked: Asked, table: Table) -> DataFrame:
+    words = asked.words
+    found = [_partition(words)]
+    while words.accept(","):
+        words.expect("PARTITION")
+        found.append(_partition(words))
+    words.end()
+    table.drop_partitions(found)
+    return nothing(asked)
+
+
+def _partition(words: Words) -> dict[str, str]:
+    found = {}
+    words.expect("(")
+    while True:
+        key = words.name("a partition column")
+        words.expect("=")
+        found[key] = words.take("a literal", "text", "number").value
+        if not words.accept(","):
+            break
+    words.expect(")")
+    return found
+
+
+def _path(words: Words) -> str:
+    return ".".join(words.names("a column"))
+
+
+def _added(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    words = asked.words
+    if not words.is_next("("):
+        return [_one_added(asked)]
+    words.expect("(")
+    found = [_one_added(asked)]
+    while words.accept(","):
+        found.append(_one_added(asked))
+    words.expect(")")
+    return found
+
+
+def _one_added(asked: Asked) -> TableChange:
+    name = _path(asked.words)
+    t, comment, default, place = _column(asked)
+    if default is not None:
+        raise asked.words.wrong("no DEFAULT: set it with ALTER COLUMN afterwards")
+    return changes.add_column(name, t, comment=comment, **place)
+
+
+def _dropped(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    words = asked.words
+    in_parentheses = words.accept("(")
+    found = [changes.drop_column(_path(words))]
+    while words.accept(","):
+        found.append(changes.drop_column(_path(words)))
+    if in_parentheses:
+        words.expect(")")
+    return list(found)
+
+
+def _renamed(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    old = _path(asked.words)
+    asked.words.expect("TO")
+    return [changes.rename_column(old, asked.words.name())]
+
+
+def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT."""
+    words, name = asked.words, _path(asked.words)
+    if words.accept("TYPE"):
+        return [changes.update_type(name, _type(asked))]
+    if words.accept("COMMENT"):
+        return [changes.update_comment(name, words.string())]
+    if words.accept("FIRST"):
+        return [changes.move_column(name, first=True)]
+    if words.accept("AFTER"):
+        return [changes.move_column(name, after=words.name("a column"))]
+    if words.accept("SET", "NOT", "NULL"):
+        return [changes.update_nullability(name, nullable=False)]
+    if words.accept("DROP", "NOT", "NULL"):
+        return [changes.update_nullability(name, nullable=True)]
+    if words.accept("SET", "DEFAULT"):
+        return [changes.update_default(name, words.take("a literal", "text", "number", "word").value)]
+    if words.accept("DROP", "DEFAULT"):
+        return [changes.update_default(name, None)]
+    raise words.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
+
+
+def _set(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    found = _properties(asked.words)
+    return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
+
+
+def _unset(asked: Asked, table: Table) -> list[TableChange]:
+    words = asked.words
+    is_lenient = words.accept("IF", "EXISTS")
+    words.expect("(")
+    keys = [_key(words)]
+    while words.accept(","):
+        keys.append(_key(words))
+    words.expect(")")
+    there = table.handle().schema.options
+    if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in there]):
+        raise InvalidOption(f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it", key=unknown[0])
+    return [changes.set_comment(None) if key == "comment" else changes.reset_option(key) for key in keys]
+
+
+_ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]]], ...] = (
+    (("ADD", "COLUMNS"), _added),
+    (("ADD", "COLUMN"), _added),
+    (("DROP", "COLUMNS"), _dropped),
+    (("DROP", "COLUMN"), _dropped),
+    (("RENAME", "COLUMN"), _renamed),
+    (("ALTER", "COLUMN"), _altered),
+    (("SET", "TBLPROPERTIES"), _set),
+    (("UNSET", "TBLPROPERTIES"), _unset),
+)
+
+
+# ---- TRUNCATE, SHOW, DESCRIBE ----------------------------------------------------------------------------------------------------------------------
+
+
+def truncate(asked: Asked) -> DataFrame:
+    """TRUNCATE TABLE, whole or a partition of it."""
+    words = asked.words
+    words.expect("TABLE")
+    table = asked.table(asked.name())
+    partition = _partition(words) if words.accept("PARTITION") else None
+    words.end()
+    if partition is None:
+        table.truncate()
+    else:
+        table.drop_partitions([partition])
+    return nothing(asked)
+
+
+def show(asked: Asked) -> DataFrame:
+    """SHOW DATABASES, TABLES, PARTITIONS and CREATE TABLE."""
+    words, catalog = asked.words, asked.catalog
+    if words.accept("DATABASES") or words.accept("SCHEMAS") or words.accept("NAMESPACES"):
+        words.end()
+        return told(asked, columns_of("namespace string"), [(name,) for name in catalog.databases()])
+    if words.accept("TABLES"):
+        is_said = words.accept("IN") or words.accept("FROM")
+        database = words.name("a database") if is_said else asked.spark.catalog.currentDatabase()
+        words.end()
+        rows = catalog.tables(database).select("database", "table").rows()  # scalar: one a table
+        return told(asked, columns_of("namespace string, tableName string, isTemporary boolean"), [(*row, False) for row in rows])
+    if words.accept("CREATE", "TABLE"):
+        table = asked.table(asked.name())
+        words.end()
+        return told(asked, columns_of("createtab_stmt string"), [(table.to_sql(),)])
+    words.expect("PARTITIONS")
+    table = asked.table(asked.name())
+    words.end()
+    values = table.partitions()["values"].to_list()  # scalar: one a partition
+    paths = ["/".join(f"{key}={'null' if value is None else value}" for key, value in row.items()) for row in values]
+    return told(asked, columns_of("partition string"), [(path,) for path in paths])
+
+
+def describe(asked: Asked) -> DataFrame:
+    """DESCRIBE TABLE: its columns."""
+    asked.words.accept("TABLE")
+    schema = asked.table(asked.name()).handle().schema
+    asked.words.end()
+    rows = [(field.name, types.spark_type(field.type).simpleString(), field.comment) for field in schema.fields]
+    return told(asked, columns_of("col_name string, data_type string, comment string"), rows)

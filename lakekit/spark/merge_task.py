@@ -1,0 +1,276 @@
+"""What tasks of a merge do: rows of the source find the target rows they match, and each group of buckets is merged by the code of `t.merge`.
+
+    sent      rows of the source  ->  letters, addressed by the values they are matched by
+    told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
+    met       both of an address  ->  letters to the groups where a row of the source matches, or, if nowhere, where it would be inserted
+    merged    letters of a group  ->  `change.merge` on its places of the table, with these rows as the source
+
+A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is compared as one. Two rows match by the
+same expression in `met` and in `merged`, and the rows of a group match no target row elsewhere, or `merged` has been told of that row in every group of it.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from lakekit.change import merge as merging, merge_plan as plans
+from lakekit.change.clauses import SOURCE
+from lakekit.change.merge_plan import SOURCE_ROW
+from lakekit.change.row_change import RowChange
+from lakekit.codec import hashing
+from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
+from lakekit.read.expressions import computed
+from lakekit.spark import write_task
+from lakekit.types import parse
+from lakekit.write import conform, incoming, partitions
+from lakekit.write.shares import Cut, Share, Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.change.found import Found
+    from lakekit.change.merge_plan import MergePlan
+    from lakekit.meta.handle import Handle
+
+TO, OF, DATA = "to", "of", "data"
+LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.StructField(OF, spark.IntegerType()), spark.StructField(DATA, spark.BinaryType())])
+FROM_SOURCE = -1
+"""What letters with rows of the source are of; others are of the group whose target rows they tell."""
+_LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
+_GROUP = "_lakekit_group"
+_ANSWERED = (*write_task.ANSWERED, MergeConflict)
+_ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
+"""Kinds of values that rows are addressed by, and the type they are hashed as."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """The places of a table in groups, each of one task. `cut`: as a write is cut; without it by partition, or, `by_file`, files in any order.
+
+    Rows that are inserted have a group too: the one that has, or may make, their bucket.
+    """
+
+    count: int
+    cut: Cut | None = None
+    by_file: bool = False
+
+    @staticmethod
+    def of(handle: Handle, *, slots: int, parallelism: int, most: int) -> Groups:
+        """Of tables that are cut, as a write with `slots` tasks at once; else about `parallelism`. Raises what `Cut.of` raises."""
+        cut = Cut.of(handle, parallelism=slots, most=most, batch=False)
+        if cut is not None:
+            return Groups(count=cut.tasks, cut=cut)
+        by_file = not handle.has_buckets and not handle.options.deletion_vectors_enabled
+        return Groups(count=max(1, parallelism) if by_file or handle.schema.partition_keys else 1, by_file=by_file)
+
+    def of_place(self, partition: bytes, bucket: int) -> int:
+        """The group of a place. Not of files."""
+        if self.cut is not None:
+            return (self.cut.first(partition) + bucket % self.cut.assigners) % self.cut.tasks
+        return crc32(partition) % self.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeJob:
+    """What all tasks of a merge know. `plan` has a source without rows; `places` are those of each group; `columns` and `arrow` the source's columns.
+
+    `addressed`: how many addresses there are where rows of both sides meet.
+    `direct`: the source column for each column that decides the group of a row; None: rows of the source look for their groups.
+    """
+
+    handle: Handle
+    plan: MergePlan
+    found: Found
+    groups: Groups
+    places: tuple[frozenset[tuple[bytes, int]], ...]
+    columns: tuple[str, ...]
+    arrow: pa.Schema
+    addressed: int
+    direct: tuple[tuple[str, str], ...] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """Tells rows of the table their group. Only of groups that are a cut."""
+        assert self.groups.cut is not None
+        return Tasks.of(self.handle, self.groups.cut, replaces=False, batch=False)
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The columns of the table that decide the group of a row."""
+        if self.groups.cut is not None:
+            return self.tasks.names if self.groups.count > 1 else ()
+        return () if self.groups.by_file else tuple(self.handle.schema.partition_keys)
+
+    @cached_property
+    def addresses(self) -> tuple[tuple[str, str], ...]:
+        """Columns of both sides that are equal where rows match, and that are hashed alike."""
+        equal = plans.equal_columns(self.plan, self.handle)
+        theirs = self.plan.source.schema
+        return tuple((mine, other) for mine, other in equal.items() if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES)
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The columns of the target that the match looks at."""
+        used = set(self.plan.on.meta.root_names())
+        return [name for name in self.handle.schema.names if name in used] or [self.handle.schema.names[0]]
+
+    def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """Rows of the source, as Spark has them, under their long names."""
+        arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
+        named = write_task.lifted(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
+        frame = pl.concat(list(incoming.opened(named, self.handle).pieces(self.handle)))
+        return frame.rename(lambda name: f"{SOURCE}{name}")
+
+    def group(self, number: int) -> Found:
+        """The target rows of a group."""
+        if self.groups.by_file:
+            return replace(self.found, part=(number, self.groups.count))
+        return replace(self.found, some=self.places[number])
+
+    def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
+        """The group of rows that have the deciding columns, as the table has them."""
+        if self.groups.by_file:
+            return np.arange(frame.height, dtype=np.int32) % self.groups.count
+        if not self.deciding:
+            return np.zeros(frame.height, np.int32)
+        some = conform.some(frame, self.handle, self.deciding)
+        if self.groups.cut is not None:
+            return self.tasks.place(some)
+        found = partitions.of(some, self.handle)
+        return np.array([self.groups.of_place(row, 0) for row in found.rows], np.int32)[found.codes]  # scalar: one a partition
+
+
+def _kind(dtype: pl.DataType) -> str:
+    return "Int64" if dtype.is_signed_integer() else str(dtype)
+
+
+# ---- letters --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], of: int) -> pa.RecordBatch:
+    """The rows for each address as a letter."""
+    there = np.unique(numbers).tolist()
+    data = [_packed(frame.filter(pl.Series(numbers == number))) for number in there]  # scalar: one a letter
+    return pa.RecordBatch.from_arrays([pa.array(there, pa.int32()), pa.array([of] * len(there), pa.int32()), pa.array(data, pa.binary())], schema=_LETTER)
+
+
+def _packed(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out)
+    return out.getvalue()
+
+
+def _opened(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
+    """The letters of a task by address: all rows of the source, and the target rows of groups."""
+    held: dict[int, list[tuple[int, bytes | None]]] = {}
+    for batch in batches:
+        for to, of, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):  # scalar: one a letter
+            held.setdefault(to, []).append((of, data))
+    for to in sorted(held):
+        frames = [(of, pl.read_ipc_stream(data)) for of, data in held.pop(to) if data is not None]
+        theirs = [frame for of, frame in frames if of == FROM_SOURCE]
+        yield to, pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]), [(of, frame) for of, frame in frames if of != FROM_SOURCE]
+
+
+def _addressed(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
+    """The address of each row by the values that it is matched by."""
+    if not names:
+        return np.zeros(frame.height, np.int32)
+    columns = [frame[name].cast(pl.Int64) if frame.schema[name].is_signed_integer() else frame[name] for name in names]
+    types = [parse(_ADDRESSES[str(column.dtype)]) for column in columns]
+    hashes = hashing.hash_columns([column.to_arrow() for column in columns], types)
+    return hashing.default_bucket(hashes, job.addressed)
+
+
+# ---- what each stage does ---------------------------------------------------------------------------------------------------------------------
+
+
+def sent(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of the source as letters to their groups where they tell them, else to the address where they meet target rows."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        frame = job.rows(batch)
+        numbers = _addressed(job, frame, [other for _, other in job.addresses]) if job.direct is None else _known(job, frame, dict(job.direct))
+        yield _letters(frame, numbers, FROM_SOURCE)
+
+
+def _known(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
+    """The groups of rows that tell them; a row with a null where the table takes none matches nothing, and goes anywhere."""
+    numbers = np.zeros(frame.height, np.int32)
+    if not columns:
+        return numbers
+    own = frame.select(pl.col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
+    schema = job.handle.schema
+    own = own.drop_nulls([name for name in columns if name in schema.primary_keys or not schema.field(name).nullable])
+    numbers[own[SOURCE_ROW].to_numpy()] = job.destination(own.drop(SOURCE_ROW))
+    return numbers
+
+
+def told(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
+    """The target rows of a group as letters. Raises what reading raises."""
+    number, names = int(task), [mine for mine, _ in job.addresses]
+    near = plans.said_of_target(job.plan, job.handle)
+    for batch in job.group(number).batches(near, lambda rows: rows.select(job.compared)):
+        frame = batch.unique(maintain_order=True)
+        if frame.height:
+            yield _letters(frame, _addressed(job, frame, names), number)
+
+
+def met(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of the source as letters to the groups where they match, or, if nowhere, where they are inserted."""
+    for _, rows, targets in _opened(job, batches):
+        if not rows.height:
+            continue
+        source = rows.with_row_index(SOURCE_ROW)
+        groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(_GROUP)) for of, frame in targets]
+        matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
+        if groups:
+            with computed(job.handle.name):
+                pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(_GROUP, SOURCE_ROW).unique().collect()
+            matched = pairs[SOURCE_ROW].unique()
+            found = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
+            yield _letters(found.select(rows.columns), found[_GROUP].to_numpy(), FROM_SOURCE)
+        yield from _inserted(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
+
+
+def _inserted(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    """Letters of rows that match nothing, to the groups of the rows that they become."""
+    if not rest.height or not job.plan.not_matched:
+        return
+    with computed(job.handle.name):
+        found = merging.chosen(rest, job.plan.not_matched)
+        made = [rows.select(one.columns) for one, rows in found]
+    for (_, rows), new in zip(found, made, strict=True):
+        try:
+            numbers = job.destination(new)
+        except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
+            numbers = np.zeros(rows.height, np.int32)
+        yield _letters(rows.select(name for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE)
+
+
+def merged(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merges the groups of a task, and answers messages for one commit. Raises what merging raises; then no file of it is left."""
+    for number, rows, _ in _opened(job, batches):
+        share = None if job.groups.cut is None else Share(cut=job.groups.cut, task=number)
+        try:
+            with RowChange.of(job.handle, only_adds=job.handle.kind == "append", share=share) as change:
+                merging.fill(change, plans.brought(job.plan, job.handle, rows), job.group(number))
+                answers = write_task.answered(change.prepare())
+        except _ANSWERED as wrong:
+            answers = write_task.refused(wrong)
+        yield from write_task.given(job.handle, answers)

@@ -1,0 +1,145 @@
+"""Rows of a DataFrame merged into a table by Spark tasks, and one commit in the driver.
+
+    ls.merge(spark, table, df, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])
+
+    driver    clauses, conditions and columns are looked at as `t.merge` does; the table's buckets, or files, become groups
+    tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that decide a row's bucket they tell it
+              themselves; else they are joined with the target's columns of the match first
+    tasks     a group each: `change.merge` with the rows that came
+    driver    `commit.publish`, once
+
+Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join. A match without an
+equality of whole numbers, texts, days or truths is joined by one task. Of append tables without buckets a group is some of the files, with deletion vectors
+partitions; keys that may move between partitions take one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import functions, types as spark_types
+
+from lakekit.care import maintain
+from lakekit.change import merge as merging, merge_plan as plans
+from lakekit.change.found import Found
+from lakekit.commit import publish as publishing
+from lakekit.spark import merge_task, session, types, write_task
+from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, Groups, MergeJob
+from lakekit.spark.writes import collected, handle_of
+from lakekit.types import MAX_LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.change.clauses import Clause
+    from lakekit.change.merge_plan import MergePlan
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+    from lakekit.table.table import Table
+
+_TASKS_A_SLOT = 4
+_TAKEN = {"TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN"}
+
+
+def merge(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    source: DataFrame,
+    *clauses: Clause,
+    on: Sequence[str] | pl.Expr | str,
+) -> Commit:
+    """`t.merge` by Spark tasks, in one commit: the same clauses, with a DataFrame of Spark as the source.
+
+    The source is computed once. Of its rows that are inserted with one key, which is the newer one says a sequence field, or nobody. A TIME of the source may
+    be a number of milliseconds, as `ls.read` gives it. Raises what `t.merge` raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame
+    of Spark; and what Spark raises where a task failed too often. After an error nothing was changed.
+    """
+    session.check(spark)
+    if not hasattr(source, "mapInArrow"):
+        msg = f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that are in memory"
+        raise TypeError(msg)
+    handle = handle_of(table_or_path)
+    publishing.refuse(handle)
+    arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
+    nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
+    job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)
+    messages = collected(handle, _answers(spark, job, source).collect())
+    return maintain.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()))
+
+
+def _arrow(field: spark_types.StructField) -> pa.DataType:
+    is_null = isinstance(field.dataType, spark_types.NullType)
+    return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
+
+
+def _job(spark: SparkSession, handle: Handle, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
+    """What the tasks know: the newest snapshot, its places in groups."""
+    found = Found.at_newest(handle)
+    slots = session.slots(spark)
+    wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    groups = Groups.of(handle, slots=slots, parallelism=wanted, most=most)
+    places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
+    if found.snapshot is not None and not groups.by_file:
+        for place in found.places(None if plan.not_matched_by_source else plans.said_of_target(plan, handle)):
+            places[groups.of_place(*place)].add(place)
+    job = MergeJob(
+        handle=replace(handle, keeper=None),  # a catalog may hold connections, and tasks commit nothing
+        plan=plan,
+        found=replace(found, handle=replace(found.handle, keeper=None)),
+        groups=groups,
+        places=tuple(frozenset(some) for some in places),
+        columns=tuple(columns),
+        arrow=arrow,
+        addressed=1,
+    )
+    job = replace(job, addressed=wanted if job.addresses else 1)
+    return replace(job, direct=_direct(job))
+
+
+def _direct(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
+    """The source column for each column that decides a row's group, where matching rows agree in it and inserted rows take it; None where they do not.
+
+    Only of types whose every value the table takes as it is: what a column does not take matches nothing, and could not be sent anywhere.
+    """
+    equal = plans.equal_columns(job.plan, job.handle)
+    theirs = job.plan.source.schema
+    found = []
+    for name in job.deciding:
+        other, t = equal.get(name), job.handle.schema.field(name).type
+        if other is None or theirs[other] != job.found.schema[name] or t.root not in _TAKEN or t.length not in (None, MAX_LENGTH):
+            return None
+        for one in job.plan.not_matched:
+            given = next((expr for expr in one.columns if expr.meta.output_name() == name), None)
+            if given is None or not given.meta.undo_aliases().meta.eq(pl.col(other)):
+                return None
+        found.append((name, other))
+    return tuple(found) if found or job.groups.count == 1 else None
+
+
+def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
+    """The answers of the tasks that merge."""
+    count = job.groups.count
+    letters = source.toDF(*write_task.plain(len(job.columns))).mapInArrow(partial(merge_task.sent, job), LETTER)
+    if job.direct is None:
+        if job.found.snapshot is not None:
+            tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.places[number]]
+            letters = letters.unionAll(session.run(spark, tasks, partial(merge_task.told, job), LETTER))
+        letters = _spread(letters, job.addressed).mapInArrow(partial(merge_task.met, job), LETTER)
+    if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
+        each = functions.col("id").cast("int").alias(TO), functions.lit(FROM_SOURCE).alias(OF), functions.lit(None).cast("binary").alias(merge_task.DATA)
+        letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
+    return _spread(letters, count).mapInArrow(partial(merge_task.merged, job), write_task.ANSWER)
+
+
+def _spread(letters: DataFrame, count: int) -> DataFrame:
+    """Letters of one address in one task; a task may have several addresses where Spark cannot be told the partition of a row, as from 4.1 on."""
+    if count == 1:
+        return letters.repartition(1)
+    return letters.repartitionById(count, TO) if hasattr(letters, "repartitionById") else letters.repartition(count, TO)

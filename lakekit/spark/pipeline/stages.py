@@ -1,0 +1,220 @@
+"""The steps of the pipeline: each looks at what the tables hold, does what is missing, and may be done again.
+
+bronze    commit (flights, day)                     as it came; columns that the files have and the table lacks are added
+silver    commit (flights, day)                     of one bronze partition; killed before its compaction, the next one tells the changelog
+gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot that gold's newest commit names
+tag       name = day                                on silver and gold
+care      compaction, then expiry                   the newest snapshots stay, among them those that say how far gold is
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from pyspark.sql import functions as sql
+
+from lakekit.change.columns import add_column
+from lakekit.commit import publish as publishing
+from lakekit.errors import SnapshotNotFound
+from lakekit.spark.changed import KIND, changes
+from lakekit.spark.compaction import compact
+from lakekit.spark.conditions import quoted
+from lakekit.spark.pipeline.events import DEBEZIUM, PLAIN, Feed, land
+from lakekit.spark.pipeline.sums import Totals, totals
+from lakekit.spark.reads import read
+from lakekit.spark.types import paimon_type, spark_type
+from lakekit.spark.writes import write
+from lakekit.table.creating import create
+from lakekit.types import INTEGERS, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType as SparkType
+
+    from lakekit.table.table import Table
+
+USER = "flights"
+"""The commit user of all that the pipeline writes."""
+KEPT = 10
+"""How many snapshots expiry leaves: a day makes up to four in a table."""
+KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
+KNOWN = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
+BY_HAND = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
+"""Nothing expires by itself, however long the pipeline rests between two commits."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where the pipeline lives: the landing folder, which every executor reads, and three tables, made when they are first asked for."""
+
+    root: str | PathLike[str]
+
+    @property
+    def landing(self) -> Path:
+        """The folder of a folder a day."""
+        return Path(self.root) / "landing"
+
+    def landed(self) -> list[date]:
+        """The days whose files are all there, oldest first."""
+        return sorted(date.fromisoformat(path.parent.name) for path in self.landing.glob(f"*/{DEBEZIUM}") if (path.parent / PLAIN).exists())
+
+    @cached_property
+    def bronze(self) -> Table:
+        """Events as they came."""
+        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN}
+        return self._table("bronze", columns, {}, partitions=["landed"])
+
+    @cached_property
+    def silver(self) -> Table:
+        """Flights as they are known."""
+        options = {"bucket": "2", "sequence.field": "ts_ms", "changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}
+        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN}, options, key=list(KEYS))
+
+    @cached_property
+    def gold(self) -> Table:
+        """Sums by day and carrier."""
+        columns = {"day": "DATE", "carrier": "STRING", **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT")}
+        options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
+        return self._table("gold", columns, options, key=["day", "carrier"])
+
+    def _table(self, name: str, columns: Mapping[str, str], options: Mapping[str, str], *, key: Sequence[str] = (), partitions: Sequence[str] = ()) -> Table:
+        path, given = f"{self.root}/{name}", {**BY_HAND, **options}
+        return create(path, columns, primary_keys=key, partition_keys=partitions, options=given, if_not_exists=True)
+
+
+# ---- steps ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Callable[[str], None] = print) -> Totals:
+    """The whole pipeline: lands the feed's files, takes every day that landed through all steps, and compares the tables with the files.
+
+    Days that are through, which their tag on gold says, are passed over; the newest of them is looked at again. Raises what `land` raises, and what reading and
+    writing raise; then the same call again goes on where this one ended.
+    """
+    lake = Lake(root)
+    days = land(lake, feed)
+    ended = set(lake.gold.tags()["tag"])
+    through = [day for day in days if day.isoformat() in ended]
+    for day in days:
+        if day in through[:-1]:
+            continue
+        bronze(spark, lake, day)
+        silver(spark, lake, day)
+        gold(spark, lake)
+        tag(lake, day)
+        care(spark, lake, day)
+        say(f"{day}  through: bronze at snapshot {_newest(lake.bronze)}, silver at {_newest(lake.silver)}, gold at {_newest(lake.gold)}")
+    return totals(lake)
+
+
+def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
+    """The events that landed that day, from both feeds, in one commit. Columns that the files have and the table lacks are added to it."""
+    if _is_there(lake.bronze, day.toordinal()):
+        return
+    folder, json = lake.landing / day.isoformat(), spark.read.option("dropFieldIfAllNull", "true")
+    feeds = {"plain": json.json(str(folder / PLAIN)), "debezium": json.json(str(folder / DEBEZIUM))}
+    found = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _opened(feeds["debezium"])}
+    types = {field.name: paimon_type(field.dataType, field.name) for frame in found.values() for field in frame.schema}
+    _grow(lake.bronze, types)
+    wanted = {field.name: spark_type(field.type) for field in lake.bronze.schema.fields}
+    rows = [_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in found.items()]
+    write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=USER, identifier=day.toordinal())
+
+
+def _opened(envelopes: DataFrame) -> DataFrame:
+    """Debezium's envelopes as rows: as it was where it is deleted, else as it is."""
+    # a side that is null in every line is no column
+    had, has = (set(envelopes.select(f"{side}.*").columns if side in envelopes.columns else ()) for side in ("before", "after"))
+    pairs = {name: (f"before.{quoted(name)}" if name in had else "NULL", f"after.{quoted(name)}" if name in has else "NULL") for name in sorted(had | has)}
+    return envelopes.selectExpr("op", "ts_ms", *(f"IF(op = 'd', {was}, {is_now}) AS {quoted(name)}" for name, (was, is_now) in pairs.items()))
+
+
+def silver(spark: SparkSession, lake: Lake, day: date) -> None:
+    """The flights as the events that landed that day leave them. A withdrawn flight goes, and stays away."""
+    _grow(lake.silver, {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")})
+    if not _is_there(lake.silver, day.toordinal()):
+        known = read(spark, lake.bronze, where=pl.col("landed") == day)
+        # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows better
+        gone = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
+        newer = [known[name] == gone[name] for name in KEYS]
+        rows = known.join(sql.broadcast(gone), [*newer, gone["ts_ms"] > known["ts_ms"]], "left_anti")
+        rows = rows.withColumn(KIND, sql.expr("IF(op = 'd', '-D', '+U')")).drop("landed", "feed", "op")
+        write(rows, lake.silver, mode="upsert", row_kind=KIND, commit_user=USER, identifier=day.toordinal())
+    if 0 in lake.silver.files()["level"]:  # the rows were committed, and the driver died before what the compaction found out was
+        compact(spark, lake.silver)
+
+
+def gold(spark: SparkSession, lake: Lake) -> None:
+    """What changed in silver since the last time, added to the sums; what a row was before is subtracted. Raises `SnapshotNotFound` where that is gone."""
+    names = [field.name for field in lake.silver.schema.fields if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS]
+    _grow(lake.gold, {name: DataType(root="BIGINT") for name in names})
+    since, until = _reached(lake), _newest(lake.silver)
+    if lake.silver.snapshots().filter(pl.col("snapshot_id") > since)["changelog_record_count"].sum() == 0:
+        return  # nothing, or files that were made of others
+    told = changes(spark, lake.silver, since, until)
+    counted = ["1L AS flights", *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled"))]
+    rows = told.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quoted(name)} AS BIGINT) AS {quoted(name)}" for name in names))
+    write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
+
+
+def tag(lake: Lake, day: date) -> None:
+    """The day's end by name, on gold last: a day that has it there is through."""
+    for table in (lake.silver, lake.gold):
+        table.create_tag(day.isoformat(), if_not_exists=True)
+
+
+def care(spark: SparkSession, lake: Lake, day: date) -> None:
+    """Few large files, and few snapshots: the day's partition of bronze and all of silver and gold are compacted, then what is old expires."""
+    compact(spark, lake.bronze, full=True, where=pl.col("landed") == day)
+    compact(spark, lake.silver, full=True)
+    compact(spark, lake.gold, full=True)
+    for table in (lake.bronze, lake.silver, lake.gold):
+        table.expire_snapshots(retain_max=KEPT, retain_min=KEPT)
+
+
+# ---- what the tables say ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_there(table: Table, identifier: int) -> bool:
+    """Whether the pipeline has made that commit."""
+    return publishing.known(table.handle(), commit_user=USER, identifier=identifier) is not None
+
+
+def _newest(table: Table) -> int:
+    """The number of the newest snapshot, 0 where there is none."""
+    return max(table.snapshots()["snapshot_id"], default=0)
+
+
+def _reached(lake: Lake) -> int:
+    """The snapshot of silver up to which gold has its changes."""
+    there = lake.gold.snapshots()
+    own = there.filter(commit_user=USER)["commit_identifier"]
+    if own.is_empty() and not there.is_empty():
+        msg = f"{lake.gold.name} has snapshots, and none by {USER!r} that says how far it is: they expired, or someone else fills it; begin with another root"
+        raise SnapshotNotFound(msg, name=USER)
+    oldest = min(lake.silver.snapshots()["snapshot_id"], default=1)
+    if own.is_empty() and oldest > 1:
+        msg = f"{lake.gold.name} is empty, and {lake.silver.name} begins with snapshot {oldest}: what it told before has expired; begin with another root"
+        raise SnapshotNotFound(msg, name="1")
+    return max(own, default=0)
+
+
+def _grow(table: Table, types: Mapping[str, DataType]) -> None:
+    """Adds the columns that a table lacks."""
+    there = {field.name for field in table.schema.fields}
+    missing = [add_column(name, t.as_nullable()) for name, t in types.items() if name not in there]
+    if missing:
+        table.alter(*missing)
+
+
+def _as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
+    """Those columns, of those types; null where the frame has none."""
+    return frame.select(*((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items()))

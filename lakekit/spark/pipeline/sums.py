@@ -1,0 +1,90 @@
+"""Whether the tables hold what the files say: the same totals, computed by Polars from the files that landed alone.
+
+bronze    events of plain       2310    2310
+silver    flights               1784    1784
+gold      arr_delay            10482   10482
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.spark.pipeline.events import ADDED, DEBEZIUM, KEY, PAYLOAD, PLAIN
+
+if TYPE_CHECKING:
+    from lakekit.spark.pipeline.stages import Lake
+
+SUMS = ("flights", "arrived", "cancelled", "dep_delay", "arr_delay", ADDED)
+BY = ["day", "carrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """`table`: what was counted or summed, as the files say and as the tables hold it. `different`: the rows of gold, by day and carrier, that are another."""
+
+    table: pl.DataFrame
+    different: pl.DataFrame
+
+    @property
+    def agree(self) -> bool:
+        """Whether every total, and every row of gold, is what the files say."""
+        return self.different.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
+
+    def __str__(self) -> str:
+        with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
+            text = f"{self.table}\n{'the tables hold what the files say' if self.agree else 'the tables do not hold what the files say'}"
+            return text if self.different.is_empty() else f"{text}; in gold these are different:\n{self.different}"
+
+
+def landed_events(lake: Lake) -> pl.DataFrame:
+    """All lines of all files, one row each: the feed, `gone`, `ts_ms`, and what it says of the flight."""
+    schema = {"day": pl.Date, "carrier": pl.String, "flight": pl.Int64, "origin": pl.String, "dest": pl.String, "status": pl.String}
+    schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED], pl.Int64)
+    image = pl.Struct(schema)
+    found = []
+    for day in lake.landed():  # scalar: two files a day
+        plain = pl.read_ndjson(lake.landing / day.isoformat() / PLAIN, schema={"deleted": pl.Boolean, "ts_ms": pl.Int64, **schema})
+        found.append(plain.select("ts_ms", *schema, feed=pl.lit("plain"), gone="deleted"))
+        envelopes = pl.read_ndjson(lake.landing / day.isoformat() / DEBEZIUM, schema={"before": image, "after": image, "op": pl.String, "ts_ms": pl.Int64})
+        gone = pl.col("op") == "d"
+        row = pl.when(gone).then("before").otherwise("after")
+        found.append(envelopes.select("ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=gone))
+    return pl.concat(found)
+
+
+def known_flights(found: pl.DataFrame) -> pl.DataFrame:
+    """What the newest event of each flight says, but for the withdrawn ones."""
+    return found.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED)
+
+
+def sums(found: pl.DataFrame) -> pl.DataFrame:
+    """Flights by day and carrier."""
+    counted = [pl.len().alias("flights"), *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled"))]
+    return found.group_by(BY).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED)))
+
+
+def totals(lake: Lake) -> Totals:
+    """The totals of the files that landed beside those of the tables. Nothing of Spark is used."""
+    said = landed_events(lake)
+    want = _whole(sums(known_flights(said)))
+    have = _whole(lake.gold.scan().collect())
+    bronze, silver = lake.bronze.scan().group_by("feed").len().collect(), lake.silver.scan()
+    rows: list[tuple[str, str, Any, Any]] = [
+        ("bronze", f"events of {feed}", said.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum()) for feed in ("plain", "debezium")
+    ]
+    rows.append(("silver", "flights", known_flights(said).height, silver.select(pl.len()).collect().item()))
+    rows += [("gold", name, want[name].sum(), have[name].sum()) for name in SUMS]
+    either = want.join(have, on=BY, how="full", coalesce=True, suffix="_in_gold")
+    different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
+    return Totals(
+        table=pl.DataFrame(rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"), different=different
+    )
+
+
+def _whole(found: pl.DataFrame) -> pl.DataFrame:
+    """Sums as they compare: of days and carriers that have flights, 0 where nothing was said."""
+    named = found if ADDED in found.columns else found.with_columns(pl.lit(0).alias(ADDED))
+    return named.filter(pl.col("flights") != 0).select(*BY, pl.col(SUMS).fill_null(0).cast(pl.Int64)).sort(BY)

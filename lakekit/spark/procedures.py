@@ -1,0 +1,315 @@
+"""The procedures of Paimon's Spark connector, each over the method that does it.
+
+    CALL sys.compact(table => 'shop.orders', where => 'day > "2024-03-01"')       by name
+    CALL sys.create_tag('shop.orders', 'monday', 12)                              by position
+
+Names, order and types of the arguments are the connector's; a procedure is an entry here, and one row, or some, is its answer.
+Source: `SparkProcedures` and the classes it names, "Spark / Procedures" of Paimon's documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakekit.errors import InvalidOption, TagNotFound, Unsupported
+from lakekit.meta import tags
+from lakekit.spark import caring, compaction
+from lakekit.spark.calls import did, options_of, partitions_of, procedure, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.care.outcome import Expired
+    from lakekit.spark.calls import Call, Row
+    from lakekit.table.table import Table
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------------------------------
+
+
+@procedure(
+    "table string, partitions string?, compact_strategy string?, order_strategy string?, order_by string?, where string?, options string?, "
+    "partition_idle_time string?, buckets string?"
+)
+def _compact(
+    call: Call,
+    *,
+    table: str,
+    partitions: str | None,
+    compact_strategy: str | None,
+    order_strategy: str | None,
+    order_by: str | None,
+    where: str | None,
+    options: str | None,
+    partition_idle_time: str | None,
+    buckets: str | None,
+) -> Sequence[Row]:
+    found = call.table(table, options)
+    if buckets is not None:
+        raise Unsupported("sys.compact(buckets => …) is not done: say partitions or where", feature="spark.sql")
+    if (compact_strategy or "full") not in ("full", "minor"):
+        raise InvalidOption(f"compact_strategy {compact_strategy!r}; there are 'full' and 'minor'", key="compact_strategy", value=compact_strategy)
+    if (order_strategy or "none") == "none" and order_by is not None:
+        raise InvalidOption("order_by needs an order_strategy: 'order', 'zorder' or 'hilbert'", key="order_strategy")
+    asked = rows_of(found, partitions, where)
+    full = compact_strategy != "minor"
+    if (order_strategy or "none") == "none":
+        if partition_idle_time is not None:
+            found.compact(full=full, where=asked, idle=partition_idle_time)
+            return did()
+        compaction.compact(call.spark, found, full=full, where=asked)
+        return did()
+    if partition_idle_time is not None:
+        raise InvalidOption("partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time")
+    strategy: Any = order_strategy
+    columns = [name.strip() for name in (order_by or "").split(",") if name.strip()]
+    if not columns or strategy not in ("order", "zorder", "hilbert"):
+        raise InvalidOption(f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns", key="order_strategy")
+    if found.handle().kind == "key":
+        found.compact(where=asked, order_by=columns, strategy=strategy)
+        return did()
+    compaction.compact(call.spark, found, where=asked, order_by=columns, strategy=strategy)
+    return did()
+
+
+@procedure("including_databases string?, including_tables string?, excluding_tables string?, options string?", "result string")
+def _compact_database(
+    call: Call, *, including_databases: str | None, including_tables: str | None, excluding_tables: str | None, options: str | None
+) -> Sequence[Row]:
+    told = call.catalog.compact(
+        databases=including_databases or None, tables=including_tables or None, excluding=excluding_tables or None, full=True, options=options_of(options)
+    )
+    return [(f"compacted {told.height} tables",)]
+
+
+@procedure("table string, options string?")
+def _compact_manifest(call: Call, *, table: str, options: str | None) -> Sequence[Row]:
+    call.table(table, options).compact_manifests()
+    return did()
+
+
+@procedure("table string, bucket_num int?, partitions string?, where string?")
+def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None) -> Sequence[Row]:
+    found = call.table(table)
+    found.rescale(found.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(found, partitions, where))
+    return did()
+
+
+@procedure("table string, where string?", "written_partitions int, written_indexes int")
+def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequence[Row]:
+    found = call.table(table)
+    before = _indexed(found)
+    caring.rewrite_file_index(call.spark, found, where=rows_of(found, None, where))
+    new = _indexed(found) - before
+    return [(len({partition for partition, *_ in new}), len(new))]
+
+
+def _indexed(table: Table) -> set[tuple[str, ...]]:
+    """The files and what they say of their indexes."""
+    rows = table.files().select("partition", "bucket", "file_name", "extra_files", "embedded_index_bytes").rows()  # scalar: one a file
+    return {tuple(map(str, row)) for row in rows}
+
+
+@procedure(
+    "table string, older_than string?, dry_run boolean?, parallelism int?, mode string?",
+    "deletedFileCount long, deletedFileTotalLenInBytes long",
+)
+def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_run: bool | None, parallelism: int | None, mode: str | None) -> Sequence[Row]:
+    if mode is not None and mode.lower() not in ("local", "distributed"):
+        raise InvalidOption(f"mode {mode!r}; there are 'local' and 'distributed'", key="mode", value=mode)
+    if parallelism is not None and parallelism < 1:
+        raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
+    database, _, name = call.full(table).partition(".")
+    names = [table] if name != "*" else [f"{database}.{one}" for one in call.catalog.tables(database)["table"]]
+    gone = [caring.remove_orphans(call.spark, call.table(one), older_than=call.time(older_than), dry_run=bool(dry_run)) for one in names]
+    return [(sum(one.height for one in gone), sum(int(one["size_bytes"].sum()) for one in gone))]
+
+
+# ---- what goes --------------------------------------------------------------------------------------------------------------------------------
+
+
+@procedure("table string, retain_max int?, retain_min int?, older_than string?, max_deletes int?, options string?", "deleted_snapshots_count int")
+def _expire_snapshots(
+    call: Call, *, table: str, retain_max: int | None, retain_min: int | None, older_than: str | None, max_deletes: int | None, options: str | None
+) -> Sequence[Row]:
+    found = call.table(table, options)
+    gone = caring.expire_snapshots(call.spark, found, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
+    return [(len(gone.snapshot_ids),)]
+
+
+@procedure(
+    "table string, expiration_time string?, timestamp_formatter string?, timestamp_pattern string?, expire_strategy string?, max_expires int?, options string?",
+    "expired_partitions string",
+)
+def _expire_partitions(
+    call: Call,
+    *,
+    table: str,
+    expiration_time: str | None,
+    timestamp_formatter: str | None,
+    timestamp_pattern: str | None,
+    expire_strategy: str | None,
+    max_expires: int | None,
+    options: str | None,
+) -> Sequence[Row]:
+    gone = call.table(table, options).expire_partitions(
+        expiration=expiration_time,
+        strategy=expire_strategy,
+        timestamp_pattern=timestamp_pattern,
+        timestamp_formatter=timestamp_formatter,
+        max_expires=max_expires,
+    )
+    return [(partition,) for partition in gone.partitions] or [("No expired partitions.",)]
+
+
+@procedure("table string, older_than string?", "expired_tags string")
+def _expire_tags(call: Call, *, table: str, older_than: str | None) -> Sequence[Row]:
+    return [(tag,) for tag in call.table(table).expire_tags(older_than=call.time(older_than)).tags] or [("No expired tags.",)]
+
+
+# ---- tags and branches --------------------------------------------------------------------------------------------------------------------------
+
+
+@procedure("table string, tag string, snapshot long?, time_retained string?")
+def _create_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time_retained: str | None) -> Sequence[Row]:
+    call.table(table).create_tag(tag, at=snapshot, retain=time_retained)
+    return did()
+
+
+@procedure("table string, tag string, snapshot long?, time_retained string?")
+def _replace_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time_retained: str | None) -> Sequence[Row]:
+    call.table(table).replace_tag(tag, at=snapshot, retain=time_retained)
+    return did()
+
+
+@procedure("table string, tag string, timestamp long?, time_retained string?", "tagName string, snapshot long, commit_time long, watermark string")
+def _create_tag_from_timestamp(call: Call, *, table: str, tag: str, timestamp: int | None, time_retained: str | None) -> Sequence[Row]:
+    if timestamp is None:
+        raise InvalidOption("sys.create_tag_from_timestamp needs timestamp, in milliseconds since 1970", key="timestamp")
+    found = call.table(table)
+    found.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
+    made = tags.read(found.handle(), tag).snapshot
+    return [(tag, made.id, made.time_millis, None if made.watermark is None else str(made.watermark))]
+
+
+@procedure("table string, tag string, target_tag string")
+def _rename_tag(call: Call, *, table: str, tag: str, target_tag: str) -> Sequence[Row]:
+    call.table(table).rename_tag(tag, target_tag)
+    return did()
+
+
+@procedure("table string, tag string")
+def _delete_tag(call: Call, *, table: str, tag: str) -> Sequence[Row]:
+    found, names = call.table(table), _listed(tag)
+    there = set(found.tags()["tag"])
+    if unknown := [name for name in names if name not in there]:
+        raise TagNotFound(f"{found.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(there)) or 'none'}", name=unknown[0])
+    for name in names:
+        found.delete_tag(name)
+    return did()
+
+
+@procedure("table string")
+def _trigger_tag_automatic_creation(call: Call, *, table: str) -> Sequence[Row]:
+    call.table(table).create_automatic_tags(force=True)
+    return did()
+
+
+@procedure("table string, branch string, tag string?, ignoreIfExists boolean?")
+def _create_branch(call: Call, *, table: str, branch: str, tag: str | None, ignoreIfExists: bool | None) -> Sequence[Row]:  # noqa: N803 - its name
+    found = call.table(table)
+    if ignoreIfExists and branch in set(found.branches()["branch"]):
+        return did()
+    found.create_branch(branch, tag=tag)
+    return did()
+
+
+@procedure("table string, branch string")
+def _delete_branch(call: Call, *, table: str, branch: str) -> Sequence[Row]:
+    found = call.table(table)
+    for name in _listed(branch):
+        found.delete_branch(name)
+    return did()
+
+
+@procedure("table string, from_branch string, to_branch string")
+def _rename_branch(call: Call, *, table: str, from_branch: str, to_branch: str) -> Sequence[Row]:
+    call.table(table).rename_branch(from_branch, to_branch)
+    return did()
+
+
+@procedure("table string, branch string")
+def _fast_forward(call: Call, *, table: str, branch: str) -> Sequence[Row]:
+    call.table(table).fast_forward(branch)
+    return did()
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# ---- back in time -------------------------------------------------------------------------------------------------------------------------------
+
+_ROLLED = "previous_snapshot_id long, current_snapshot_id long"
+
+
+@procedure("table string, version string?, snapshot long?, tag string?", _ROLLED)
+def _rollback(call: Call, *, table: str, version: str | None, snapshot: int | None, tag: str | None) -> Sequence[Row]:
+    given = [one for one in (version, snapshot, tag) if one is not None]
+    if len(given) != 1:
+        raise InvalidOption("sys.rollback takes one of version, snapshot and tag", key="version")
+    return _rolled(call.table(table), lambda found: found.rollback(int(version) if version is not None and version.isdecimal() else given[0]))
+
+
+@procedure("table string, timestamp long", _ROLLED)
+def _rollback_to_timestamp(call: Call, *, table: str, timestamp: int) -> Sequence[Row]:
+    return _rolled(call.table(table), lambda found: found.rollback(datetime.fromtimestamp(timestamp / 1000, UTC)))
+
+
+@procedure("table string, watermark long", _ROLLED)
+def _rollback_to_watermark(call: Call, *, table: str, watermark: int) -> Sequence[Row]:
+    return _rolled(call.table(table), lambda found: found.rollback(watermark=watermark))
+
+
+def _rolled(table: Table, back: Callable[[Table], Expired]) -> Sequence[Row]:
+    before = table.snapshots()["snapshot_id"].max()
+    back(table)
+    return [(before, table.snapshots()["snapshot_id"].max())]
+
+
+# ---- the rest ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+@procedure("table string, consumerId string, nextSnapshotId long?")
+def _reset_consumer(call: Call, *, table: str, consumerId: str, nextSnapshotId: int | None) -> Sequence[Row]:  # noqa: N803 - their names
+    call.table(table).reset_consumer(consumerId, next_snapshot=nextSnapshotId)
+    return did()
+
+
+@procedure("table string, includingConsumers string?, excludingConsumers string?")
+def _clear_consumers(call: Call, *, table: str, includingConsumers: str | None, excludingConsumers: str | None) -> Sequence[Row]:  # noqa: N803 - their names
+    found = call.table(table)
+    for name in found.consumers()["consumer"]:  # scalar: one a consumer
+        wanted = not includingConsumers or re.fullmatch(includingConsumers, name)
+        if wanted and not (excludingConsumers and re.fullmatch(excludingConsumers, name)):
+            found.reset_consumer(name)
+    return did()
+
+
+@procedure("table string, partitions string")
+def _mark_partition_done(call: Call, *, table: str, partitions: str) -> Sequence[Row]:
+    found = call.table(table)
+    found.mark_partition_done(partitions_of(partitions))
+    return did()
+
+
+@procedure("database_or_table string")
+def _repair(call: Call, *, database_or_table: str) -> Sequence[Row]:
+    names = _listed(database_or_table)
+    for name in names:
+        call.catalog.repair(name)
+    if not names:
+        call.catalog.repair()
+    return did()

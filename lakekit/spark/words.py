@@ -1,0 +1,184 @@
+"""A statement's words, one after the other: what DDL and CALL are made of, and where they are wrong.
+
+    CALL sys.compact(table => 'a''b')   ->   CALL · sys · . · compact · ( · table · => · 'a''b' · )
+
+Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as Spark has them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import partial
+
+from lakekit.errors import InvalidOption
+
+_WORD = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<quoted>`(?:[^`]|``)*`)"""
+    r"""|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[LlSsYy]?\b)|(?P<word>[^\W\d][\w$]*)|(?P<sign>=>|<=|>=|<>|!=|.)""",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a statement: `kind` "word", "quoted", "text", "number" or "sign"; `said` as it stands there, from `start` to `end`."""
+
+    kind: str
+    said: str
+    start: int
+    end: int
+
+    @property
+    def value(self) -> str:
+        """A name or a text without its quotes."""
+        if self.kind == "quoted":
+            return self.said[1:-1].replace("``", "`")
+        if self.kind == "text":
+            mark = self.said[0]
+            return re.sub(rf"{mark}{mark}|\\(.)", lambda found: mark if found[1] is None else _unescaped(found[1]), self.said[1:-1], flags=re.DOTALL)
+        return self.said
+
+
+def _behind(mark: str, found: re.Match[str]) -> str:
+    """A doubled quote behind a backslash; what is behind one already as it is."""
+    return found[1] or f"\\{mark}"
+
+
+def _unescaped(sign: str) -> str:
+    return "\\" + sign if sign in "%_" else _ESCAPES.get(sign, sign)
+
+
+@dataclass(slots=True)
+class Words:
+    """A statement that is read from left to right."""
+
+    text: str
+    at: int = 0
+    _words: list[Word] = field(default_factory=list)
+
+    @staticmethod
+    def of(text: str) -> Words:
+        """The words of one statement, a semicolon at its end left out. Raises `InvalidOption` for no statement, for two, and for an open quote."""
+        if not isinstance(text, str):
+            msg = f"a statement of SQL is a text, not {type(text).__name__}"
+            raise TypeError(msg)
+        words = [Word(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
+        while words and words[-1].said == ";":
+            words.pop()
+        found = Words(text, 0, words)
+        for place, word in enumerate(words):  # scalar: one a word of a statement
+            found.at = place
+            if word.said == ";":
+                raise found.wrong("one statement at a time")
+            if word.said in ("'", '"', "`"):
+                raise found.wrong("the end of the text that begins here")
+        found.at = 0
+        if not words:
+            raise found.wrong("a statement")
+        return found
+
+    @property
+    def next(self) -> Word | None:
+        """The word that comes; None at the end."""
+        return self._words[self.at] if self.at < len(self._words) else None
+
+    @property
+    def rest(self) -> str:
+        """All that comes, as it stands in the statement."""
+        return "" if self.next is None else self.text[self.next.start : self._words[-1].end]
+
+    @property
+    def texts(self) -> list[Word]:
+        """All texts of the statement."""
+        return [word for word in self._words if word.kind == "text"]
+
+    @property
+    def escaped(self) -> str:
+        """The statement with a backslash before the quotes that were doubled, every word in its place."""
+        pieces, at = [], 0
+        for word in self.texts:
+            mark = word.said[0]
+            pieces += [self.text[at : word.start], mark, re.sub(rf"(\\.)|{mark}{mark}", partial(_behind, mark), word.said[1:-1], flags=re.DOTALL), mark]
+            at = word.end
+        return "".join([*pieces, self.text[at:]])
+
+    def is_next(self, *said: str) -> bool:
+        """Whether these words come, in any case."""
+        coming = self._words[self.at : self.at + len(said)]
+        return len(coming) == len(said) and all(
+            word.kind in ("word", "sign") and word.said.upper() == one.upper() for word, one in zip(coming, said, strict=True)
+        )
+
+    def is_after(self, said: str) -> bool:
+        """Whether that word comes after the next one."""
+        return self.at + 1 < len(self._words) and self._words[self.at + 1].said == said
+
+    def accept(self, *said: str) -> bool:
+        """Takes these words, if they come."""
+        if not self.is_next(*said):
+            return False
+        self.at += len(said)
+        return True
+
+    def expect(self, *said: str) -> None:
+        """Takes these words. Raises `InvalidOption` where others come."""
+        if not self.accept(*said):
+            raise self.wrong(" ".join(said))
+
+    def take(self, what: str, *kinds: str) -> Word:
+        """Takes a word of such a kind. Raises `InvalidOption`."""
+        word = self.next
+        if word is None or word.kind not in kinds:
+            raise self.wrong(what)
+        self.at += 1
+        return word
+
+    def name(self, what: str = "a name") -> str:
+        """Takes a name."""
+        return self.take(what, "word", "quoted").value
+
+    def names(self, what: str = "a name") -> list[str]:
+        """Takes a name of several parts, points between them."""
+        found = [self.name(what)]
+        while self.accept("."):
+            found.append(self.name(what))
+        return found
+
+    def string(self, what: str = "a text in quotes") -> str:
+        """Takes a text."""
+        return self.take(what, "text").value
+
+    def inside(self) -> str:
+        """Takes what stands between this parenthesis and its own other one, as text. Raises `InvalidOption` where that is missing."""
+        first, depth = self.at, 0
+        for place in range(first, len(self._words)):  # scalar: one a word of a statement
+            word = self._words[place]
+            depth += (word.kind == "sign") * ({"(": 1, ")": -1}.get(word.said, 0))
+            if not depth:
+                self.at = place + 1
+                return self.text[self._words[first].end : word.start]
+        self.at = len(self._words)
+        raise self.wrong("the parenthesis that closes the one opened before")
+
+    def skip(self, place: int) -> None:
+        """Goes to the first word that begins at that place of the text, or after it."""
+        while self.next is not None and self.next.start < place:
+            self.at += 1
+
+    def end(self) -> None:
+        """Raises `InvalidOption` where more comes."""
+        if self.next is not None:
+            raise self.wrong("the end of the statement")
+
+    def wrong(self, wanted: str) -> InvalidOption:
+        """The error for what comes where `wanted` should."""
+        word = self.next
+        place = len(self.text.rstrip()) if word is None else word.start
+        line = self.text.count("\n", 0, place) + 1
+        found = "it ends" if word is None else f"there is {word.said[:_SHOWN]!r}"
+        shown = self.text.strip() if len(self.text) <= _SHOWN * 4 else self.text[max(0, place - _SHOWN) : place + _SHOWN] + "…"
+        column = place - self.text.rfind("\n", 0, place)
+        return InvalidOption(f"no statement that lakekit understands: line {line}, column {column} wants {wanted}, and {found}. In: {shown}", key="sql")

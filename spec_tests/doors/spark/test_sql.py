@@ -1,0 +1,430 @@
+"""What `ls.sql` does with a statement is what the methods do that it stands for; what it does not understand it refuses, and changes nothing."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.errors import (
+    BranchNotFound,
+    ColumnNotFound,
+    DatabaseNotFound,
+    InvalidOption,
+    LakekitError,
+    MergeConflict,
+    SchemaMismatch,
+    TableAlreadyExists,
+    TableNotFound,
+    TagNotFound,
+    Unsupported,
+    ValueOutOfRange,
+)
+
+ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
+pytest.importorskip("sqlglot")
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def cat(tmp_path_factory):
+    """A catalog that no test changes."""
+    made = lk.connect(tmp_path_factory.mktemp("lake"))
+    made.create_database("shop")
+    t = made.create_table(
+        "shop.orders",
+        {"id": "BIGINT NOT NULL", "day": "STRING", "n": "INT", "price": "DECIMAL(10, 2)", "x": "DOUBLE", "d": "DATE", "at": "TIMESTAMP(6)", "ok": "BOOLEAN"},
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    t.append(
+        [
+            {
+                "id": 1,
+                "day": "mon",
+                "n": 5,
+                "price": Decimal("1.50"),
+                "x": 0.5,
+                "d": date(2024, 3, 31),
+                "at": datetime.fromisoformat("2024-03-31T10:00:00"),
+                "ok": True,
+            },
+            {
+                "id": 2,
+                "day": "tue",
+                "n": -7,
+                "price": Decimal("2.25"),
+                "x": 1e10,
+                "d": date(2024, 4, 1),
+                "at": datetime.fromisoformat("2024-04-01T00:00:00"),
+                "ok": False,
+            },
+            {"id": 3, "day": "it's {a}%", "n": None, "price": None, "x": None, "d": None, "at": None, "ok": None},
+        ]
+    )
+    t.create_tag("first")
+    t.create_branch("dev")
+    t.append([{"id": 4, "day": "wed"}])
+    t.branch("dev").append([{"id": 9, "day": "dev"}])
+    made.create_table("shop.days", {"day": "STRING", "name": "STRING"}).append([{"day": "mon", "name": "Monday"}, {"day": "tue", "name": "Tuesday"}])
+    made.create_table("shop.parted", {"k": "INT", "n": "INT", "d": "DATE"}, partition_keys=["n", "d"])
+    return made
+
+
+def rows(df):
+    return sorted(tuple(row) for row in df.collect())
+
+
+QUERIES = {
+    "SELECT id FROM shop.orders WHERE id > 2": [(3,), (4,)],
+    "SELECT orders.id, shop.days.name FROM shop.orders JOIN shop.days ON shop.orders.day = days.day": [(1, "Monday"), (2, "Tuesday")],
+    "WITH orders AS (SELECT 7 AS id) SELECT o.id FROM orders o UNION ALL SELECT max(id) FROM SHOP.orders": [(4,), (7,)],
+    "SELECT o.id FROM shop.orders VERSION AS OF 1 o": [(1,), (2,), (3,)],
+    "SELECT id FROM shop.orders FOR VERSION AS OF 'first'": [(1,), (2,), (3,)],
+    "SELECT id FROM shop.orders TIMESTAMP AS OF '2100-01-01' WHERE day NOT LIKE '{x}'": [(1,), (2,), (3,), (4,)],
+    "SELECT id FROM shop.`orders$branch_dev`": [(9,)],
+    "SELECT snapshot_id FROM shop.`orders$snapshots` -- all of them": [(1,), (2,)],
+    "SELECT id FROM shop.orders WHERE day = 'it''s {a}%'": [(3,)],
+    "SELECT s.id FROM seen_here s": [(3,)],
+    "VALUES (1, 'a')": [(1, "a")],
+    "SELECT table_name FROM sys.tables WHERE database_name = 'shop'": [("days",), ("orders",), ("parted",)],
+}
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_queries(spark, cat, text):
+    spark.createDataFrame([(3,)], "id BIGINT").createOrReplaceTempView("seen_here")
+    if "SHOP." in text:
+        with pytest.raises(DatabaseNotFound):
+            ls.sql(spark, text, catalog=cat)
+        text = text.replace("SHOP.", "shop.")
+    assert rows(ls.sql(spark, text, catalog=cat)) == QUERIES[text.replace("shop.orders", "SHOP.orders") if text not in QUERIES else text]
+
+
+EXPRESSIONS = [
+    "n + 1 > 5 OR id * 2 - 1 = 3",
+    "NOT (day = 'mon') AND n IS NOT NULL",
+    "day IN ('mon', 'wed') OR n NOT IN (5)",
+    "n BETWEEN -10 AND 0 OR -n = -5",
+    "day LIKE 'it''s%' OR day LIKE '_o%'",
+    "d = DATE '2024-03-31' OR d > '2024-03-31'",
+    "at >= TIMESTAMP '2024-04-01 00:00:00' OR at = '2024-03-31 10:00:00'",
+    "price = 1.5 OR price > 2",
+    "x > 0.4 AND x < 1e9",
+    "ok IS TRUE OR ok <=> NULL",
+    "CASE WHEN n > 0 THEN 'a' WHEN n < 0 THEN 'b' END = 'b'",
+    "if(ok, n, id) = 5 OR coalesce(n, 0) = 0",
+    "upper(day) = 'MON' OR length(day) = 9 OR lower(concat(day, 'X')) = 'tuex'",
+    "day || '!' = 'mon!' OR abs(n) = 7 OR cast(id AS STRING) = '4'",
+    "true",
+]
+
+
+def test_conditions_mean_what_they_mean_in_spark(spark, cat):
+    from lakekit.format.dtypes import polars_schema
+    from lakekit.spark.expressions import Scope, Side, expression, parsed
+
+    t = cat["shop.orders"]
+    scope = Scope(sides=(Side(called=("orders",), columns=dict(polars_schema(t.handle().schema.fields))),))
+    frame = t.scan().collect()
+    asked = ", ".join(f"({text}) IS TRUE" for text in EXPRESSIONS)
+    wanted = rows(ls.sql(spark, f"SELECT id, {asked} FROM shop.orders", catalog=cat))
+    made = [expression(parsed(text, "condition"), scope).fill_null(value=False).alias(str(at)) for at, text in enumerate(EXPRESSIONS)]
+    found = frame.sort("id").select("id", *made)
+    assert found.rows() == wanted
+    assert all(any(column) for column in list(zip(*wanted, strict=True))[1:]), "each is true of some row"
+
+
+def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
+    from lakekit.spark import merging, statements
+
+    for module in (merging, statements):
+        monkeypatch.setattr(module, "_TASKS_A_SLOT", 1)
+    cat = lk.connect(tmp_path)
+
+    def do(text):
+        return ls.sql(spark, text, catalog=cat)
+
+    do("CREATE DATABASE IF NOT EXISTS lake")
+    do(
+        """CREATE TABLE lake.t (k BIGINT NOT NULL COMMENT 'the key', p STRING, v INT, x DOUBLE, m MAP<STRING, ARRAY<INT>>,
+           r STRUCT<a: DECIMAL(5, 2), `b c`: TIMESTAMP_NTZ>)
+           USING paimon PARTITIONED BY (p) COMMENT 'it''s a table' TBLPROPERTIES ('primary-key' = 'k,p', 'bucket' = '1')"""
+    )
+    do("CREATE TABLE IF NOT EXISTS lake.t (other INT)")
+    t = cat["lake.t"]
+    assert t.primary_keys == ("k", "p")
+    assert t.partition_keys == ("p",)
+    assert t.comment == "it's a table"
+    assert [str(field.type) for field in t.handle().schema.fields][3:5] == ["DOUBLE", "MAP<STRING NOT NULL, ARRAY<INT>>"]
+    done = do("INSERT INTO lake.t (k, p, v, x) VALUES (1, 'a', 10, 1.5), (2, 'a', 20, 2), (3, 'b', NULL, NULL), (4, 'b', 40, 4)")
+    assert rows(done) == [(1, 4)]
+    do("INSERT INTO lake.t BY NAME SELECT 'c' AS p, 5L AS k, 50 AS v")
+    do("INSERT OVERWRITE TABLE lake.t PARTITION (p = 'c') (k, v) SELECT k + 1, v FROM lake.t WHERE p = 'c'")
+    assert rows(do("UPDATE lake.t AS z SET v = z.v + 1, x = NULL WHERE z.p = 'a' AND k < 2")) == [(4, 1)]
+    assert rows(do("DELETE FROM lake.t WHERE v = 40")) == [(5, 1)]
+    assert rows(do("DELETE FROM lake.t WHERE v = 40")) == [(None, 0)]
+    do(
+        """MERGE INTO lake.t USING (SELECT id, 'a', id FROM range(1, 9, 3)) AS s(k, p, v) ON t.k = s.k AND t.p = s.p
+           WHEN MATCHED AND s.v > 5 THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + s.v * 100
+           WHEN NOT MATCHED AND s.v < 7 THEN INSERT (k, p, v) VALUES (s.k, s.p, 0) WHEN NOT MATCHED BY SOURCE AND t.p = 'b' THEN UPDATE SET v = -1"""
+    )
+    assert rows(do("SELECT k, p, v, x FROM lake.t")) == [(1, "a", 111, None), (2, "a", 20, 2.0), (3, "b", -1, None), (4, "a", 0, None), (6, "c", 50, None)]
+    for text in (
+        "ALTER TABLE lake.t ADD COLUMNS (w INT COMMENT 'new' AFTER k, r.c STRING)",
+        "ALTER TABLE lake.t ALTER COLUMN w TYPE BIGINT",
+        "ALTER TABLE lake.t ALTER COLUMN w COMMENT 'newer'",
+        "ALTER TABLE lake.t ALTER COLUMN v FIRST",
+        "ALTER TABLE lake.t RENAME COLUMN x TO y",
+        "ALTER TABLE lake.t DROP COLUMNS (m)",
+        "ALTER TABLE lake.t SET TBLPROPERTIES ('snapshot.num-retained.max' = '70', 'comment' = 'other')",
+        "ALTER TABLE lake.t UNSET TBLPROPERTIES ('snapshot.num-retained.max')",
+        "ALTER TABLE lake.t DROP PARTITION (p = 'b')",
+    ):
+        do(text)
+    assert rows(do("DESCRIBE TABLE lake.t"))[-1] == ("y", "double", None)
+    assert t.handle().schema.names == ("v", "k", "w", "p", "y", "r")
+    assert (t.handle().schema.field("w").comment, str(t.handle().schema.field("w").type)) == ("newer", "BIGINT")
+    assert (t.comment, "snapshot.num-retained.max" in t.options) == ("other", False)
+    assert rows(do("SHOW PARTITIONS lake.t")) == [("p=a",), ("p=c",)]
+    do("ALTER TABLE lake.t RENAME TO u")
+    assert rows(do("SHOW TABLES IN lake")) == [("lake", "u", False)]
+    assert "CREATE TABLE" in do("SHOW CREATE TABLE lake.u").collect()[0][0]
+    do("TRUNCATE TABLE lake.u;")
+    assert not cat["lake.u"].scan().collect().height
+    do("DROP TABLE lake.u")
+    do("DROP TABLE IF EXISTS lake.u")
+    do("DROP DATABASE lake CASCADE")
+    assert rows(do("SHOW DATABASES")) == []
+
+
+def test_partitions_by_their_values(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("lake")
+    t = cat.create_table("lake.t", {"k": "INT", "n": "INT", "d": "DATE"}, partition_keys=["n", "d"])
+
+    def do(text):
+        return rows(ls.sql(spark, text, catalog=cat))
+
+    t.append([{"k": k, "n": k % 2, "d": date(2024, 3, 30 + k % 2)} for k in range(4)])
+    do("INSERT OVERWRITE lake.t PARTITION (n = 1, d = DATE '2024-03-31') SELECT 9")
+    assert do("SHOW PARTITIONS lake.t") == [("n=0/d=2024-03-30",), ("n=1/d=2024-03-31",)]
+    do("CALL sys.compact(table => 'lake.t', where => 'd = \"2024-03-30\" AND n = 0')")
+    do("ALTER TABLE lake.t DROP PARTITION (n = 0, d = '2024-03-30')")
+    assert t.scan().collect().rows() == [(9, 1, date(2024, 3, 31))]
+
+
+def test_a_table_of_a_query(spark, cat, tmp_path):
+    """Its columns are the query's, all of which may be null but for the keys; where it is there already and may be, nothing is read or written."""
+    made = lk.connect(tmp_path)
+    made.create_database("new")
+    spark.createDataFrame(cat["shop.orders"].scan().select("id", "day", "price", "d", "at").collect().to_arrow()).createOrReplaceTempView("orders_there")
+    text = """CREATE TABLE IF NOT EXISTS new.t COMMENT 'a copy' PARTITIONED BY (day)
+        TBLPROPERTIES ('primary-key' = 'id,day', 'bucket' = '2')
+        AS WITH some AS (SELECT *, map('a', array(id)) AS m FROM orders_there WHERE id < 100) SELECT id + 1 AS id, day, price, d, at, m FROM some"""
+    told = [tuple(row) for row in ls.sql(spark, text, catalog=made).collect()]
+    t = made["new.t"]
+    assert told == [(t.snapshots()["snapshot_id"].max(), t.scan().collect().height)]
+    assert (t.primary_keys, t.partition_keys, t.comment, t.options["bucket"]) == (("id", "day"), ("day",), "a copy", "2")
+    kinds = {field.name: str(field.type) for field in t.handle().schema.fields}
+    assert kinds["price"] == "DECIMAL(10, 2)"
+    assert kinds["m"].startswith("MAP<STRING")
+    assert [name for name, kind in kinds.items() if kind.endswith("NOT NULL")] == ["id", "day"]
+    want = cat["shop.orders"].scan().filter(pl.col("id") < 100).select(pl.col("id") + 1, "day", "price", "d").collect().sort("id")
+    assert t.scan().select("id", "day", "price", "d").collect().sort("id").rows() == want.rows()
+    assert [tuple(row) for row in ls.sql(spark, text, catalog=made).collect()] == [(None, 0)]
+    ls.sql(spark, "CREATE TABLE new.u USING paimon AS SELECT snapshot_id FROM new.`t$snapshots`", catalog=made)
+    assert made["new.u"].scan().collect()["snapshot_id"].to_list() == t.snapshots()["snapshot_id"].to_list()
+    with pytest.raises(TableAlreadyExists):
+        ls.sql(spark, "CREATE TABLE new.u AS SELECT 1 AS a", catalog=made)
+
+
+def test_procedures(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("default")
+    columns = {"k": "INT NOT NULL", "p": "STRING NOT NULL"}
+    t = cat.create_table("default.t", columns, primary_keys=["k", "p"], partition_keys=["p"], options={"bucket": "1", "write-only": "true"})
+    for n in range(4):
+        t.append([{"k": n, "p": "ab"[n % 2]}])
+
+    def call(text):
+        return [tuple(row) for row in ls.sql(spark, f"CALL {text}", catalog=cat).collect()]
+
+    made = int(t.snapshots()["time"][1].timestamp() * 1000)
+    done = [(True,)]
+    assert call("sys.create_tag('default.t', 'two', 2)") == done
+    assert call("sys.create_tag(tag => 'three', `table` => 't', snapshot => 3L, time_retained => '1 d')") == done
+    assert call(f"sys.create_tag_from_timestamp('t', 'since', {made})") == [("since", 2, made, None)]
+    assert call("sys.rename_tag('t', 'since', 'then')") == done
+    assert call("sys.replace_tag(table => 't', tag => 'then', snapshot => 1)") == done
+    assert dict(t.tags().select("tag", "snapshot_id").rows()) == {"two": 2, "three": 3, "then": 1}
+    assert call("sys.delete_tag('t', 'then,three')") == done
+    assert call("sys.create_branch('t', 'b', 'two')") == done
+    assert call("sys.create_branch(table => 't', branch => 'b', ignoreIfExists => true)") == done
+    assert call("sys.rename_branch('t', 'b', 'c')") == done
+    assert t.branches()["branch"].to_list() == ["c"]
+    assert call("sys.compact(table => 't', partitions => 'p=a')") == done
+    assert {row["partition"]: row["level"] for row in t.files().with_columns(pl.col("partition").cast(pl.String)).to_dicts()}
+    assert sorted(t.files()["level"]) == [0, 0, 5]
+    assert call("sys.compact('t', compact_strategy => 'full')") == done
+    assert sorted(t.files()["level"]) == [5, 5]
+    assert call("sys.compact_manifest('t')") == done
+    assert call("sys.compact_database(including_databases => 'default')") == [("compacted 1 tables",)]
+    assert call("sys.rewrite_file_index('t')") == [(0, 0)]
+    assert call("sys.reset_consumer('t', 'me', 2)") == done
+    assert call("sys.reset_consumer('t', 'you', 2)") == done
+    assert call("sys.clear_consumers(table => 't', includingConsumers => 'm.*')") == done
+    assert t.consumers()["consumer"].to_list() == ["you"]
+    assert call("sys.clear_consumers('t', '', 'y.*')") == done
+    assert t.consumers()["consumer"].to_list() == ["you"]
+    assert call("sys.reset_consumer('t', 'you')") == done
+    assert call("sys.mark_partition_done('t', 'p=a;p=b')") == done
+    assert call("sys.expire_tags('t', '2020-01-01 00:00:00')") == [("No expired tags.",)]
+    assert call("sys.expire_partitions(table => 't', expiration_time => '99999 d', expire_strategy => 'update-time')") == [("No expired partitions.",)]
+    assert call("sys.trigger_tag_automatic_creation('t')") == done
+    newest = t.snapshots()["snapshot_id"].max()
+    assert call("sys.expire_snapshots(table => 't', retain_max => 2, retain_min => 2, older_than => '2100-01-01')") == [(newest - 2,)]
+    assert call("sys.remove_orphan_files('t', dry_run => true)") == [(0, 0)]
+    assert call("sys.remove_orphan_files('default.*', '2020-01-01')") == [(0, 0)]
+    assert call("sys.rollback('t', version => 'two')") == [(newest, 2)]
+    t.append([{"k": 9, "p": "a"}])
+    assert call(f"sys.rollback_to_timestamp('t', {made + 1})") == [(3, 2)]
+    t.append([{"k": 9, "p": "a"}])
+    assert call("sys.rollback(table => 't', snapshot => 2)") == [(3, 2)]
+    assert call("sys.rescale('t', 2)") == done
+    assert t.handle().options.bucket == 2
+    assert call("sys.fast_forward('t', 'c')") == done
+    assert call("sys.delete_branch('t', 'c')") == done
+    with pytest.raises(Unsupported, match="folder"):
+        call("sys.repair('default.t')")
+    with pytest.raises(LakekitError, match="watermark"):
+        call("sys.rollback_to_watermark('t', 5)")
+
+
+WRONG = [
+    ("SELECT * FROM shop.nope", TableNotFound, "nope"),
+    ("SELECT * FROM nope.t", DatabaseNotFound, "nope"),
+    ("SELECT * FROM shop.`orders$branch_nope`", BranchNotFound, "nope"),
+    ("SELECT * FROM a.shop.orders", InvalidOption, "three parts"),
+    ("SELECT FROM WHERE", InvalidOption, "no query"),
+    ("SELECT 1; SELECT 2", InvalidOption, "one statement"),
+    ("SELECT 'open", InvalidOption, "the end of the text"),
+    ("  ;", InvalidOption, "a statement"),
+    ("GRANT ALL ON shop.orders", Unsupported, "GRANT"),
+    ("INSERT INTO shop.orders SELECT 1", SchemaMismatch, "takes 8 columns"),
+    ("INSERT INTO shop.orders (id, nope) SELECT 1, 2", SchemaMismatch, "nope"),
+    ("INSERT INTO shop.days PARTITION (day = 'x') SELECT 'y'", SchemaMismatch, "partitioned by nothing"),
+    ("INSERT INTO shop.parted PARTITION (n = 'x') SELECT 1", SchemaMismatch, "the column is INT"),
+    ("INSERT INTO shop.days VALUES (date'2024-01-01', interval 1 day)", SchemaMismatch, "interval"),
+    ("INSERT INTO shop.orders (id, n) VALUES (1, 3000000000)", ValueOutOfRange, "column n"),
+    ("INSERT INTO shop.`orders$files` SELECT 1", InvalidOption, "names that table"),
+    ("DELETE FROM shop.orders WHERE nope = 1", ColumnNotFound, "nope"),
+    ("DELETE FROM shop.orders WHERE day = 1", SchemaMismatch, "CAST it"),
+    ("DELETE FROM shop.orders WHERE d = 'never'", SchemaMismatch, "no day"),
+    ("DELETE FROM shop.orders WHERE id IN (SELECT 1)", Unsupported, "source of a MERGE"),
+    ("DELETE FROM shop.orders WHERE rand() > 0.5", Unsupported, "RAND"),
+    ("DELETE FROM shop.orders WHERE id > 1 LIMIT 3", InvalidOption, "no condition"),
+    ("DELETE FROM shop.orders o WHERE orders.id = 1", ColumnNotFound, "o.id"),
+    ("UPDATE shop.orders SET n = 'a', n = 2", InvalidOption, "two new values"),
+    ("UPDATE shop.orders SET id = 2", SchemaMismatch, "primary key"),
+    ("UPDATE shop.orders SET n = n / 2", Unsupported, "n / 2"),
+    ("UPDATE shop.orders SET n = 1 ORDER BY id", Unsupported, "ORDER"),
+    (
+        "MERGE INTO shop.orders t USING (SELECT 1L AS id UNION ALL SELECT 1L) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 1",
+        MergeConflict,
+        "has such a row",
+    ),
+    ("MERGE INTO shop.orders t USING (SELECT 1L AS id) s ON id = 1 WHEN MATCHED THEN DELETE", SchemaMismatch, "both tables"),
+    ("MERGE INTO shop.orders t USING nope s ON t.id = s.id WHEN MATCHED THEN DELETE", LakekitError, "nope"),
+    ("MERGE INTO shop.orders t USING (SELECT 1L AS id s ON t.id = s.id WHEN MATCHED THEN DELETE", InvalidOption, "parenthesis"),
+    ("CREATE TABLE shop.orders (a INT)", TableAlreadyExists, "orders"),
+    ("CREATE TABLE shop.new (a NOTYPE)", InvalidOption, "NOTYPE"),
+    ("CREATE TABLE shop.new (a INT) PARTITIONED BY (b)", LakekitError, "b"),
+    ("CREATE TABLE shop.new (a INT, PRIMARY KEY (a)) USING parquet", Unsupported, "parquet"),
+    ("CREATE TABLE shop.new (a INT) CLUSTERED BY (a)", InvalidOption, "CLUSTERED"),
+    ("CREATE TABLE shop.new", InvalidOption, "AS and a query"),
+    ("CREATE TABLE shop.new COMMENT 'c' SELECT 1 AS a", InvalidOption, "SELECT"),
+    ("CREATE TABLE shop.new (a INT) AS SELECT 1 AS a", InvalidOption, "'AS'"),
+    ("CREATE TABLE shop.new AS SELECT nope FROM shop.orders", Exception, "nope"),
+    ("CREATE TABLE shop.new AS SELECT id, id FROM shop.orders", LakekitError, "id"),
+    ("CREATE TABLE shop.new TBLPROPERTIES ('primary-key' = 'nope') AS SELECT id FROM shop.orders", LakekitError, "nope"),
+    ("CREATE TABLE shop.new TBLPROPERTIES ('primary-key' = 'n', 'bucket' = '1') AS SELECT CAST(NULL AS INT) AS n", LakekitError, "NOT NULL"),
+    ("CREATE TABLE shop.orders AS SELECT 1 AS a", TableAlreadyExists, "orders"),
+    ("ALTER TABLE shop.orders ADD COLUMN (a INT", InvalidOption, "it ends"),
+    ("ALTER TABLE shop.orders DROP COLUMN nope", ColumnNotFound, "nope"),
+    ("ALTER TABLE shop.orders UNSET TBLPROPERTIES ('nope')", InvalidOption, "nope"),
+    ("ALTER TABLE shop.orders SET LOCATION 'x'", InvalidOption, "TBLPROPERTIES"),
+    ("DROP DATABASE shop", InvalidOption, "not empty"),
+    ("DROP TABLE shop.nope", TableNotFound, "nope"),
+    ("TRUNCATE shop.orders", InvalidOption, "TABLE"),
+    ("CALL sys.nope()", Unsupported, "compact, compact_database"),
+    ("CALL other.compact('t')", InvalidOption, "sys"),
+    ("CALL sys.compact()", InvalidOption, "needs table"),
+    ("CALL sys.compact('shop.nope')", TableNotFound, "nope"),
+    ("CALL sys.compact(table => 'shop.orders', nope => 1)", InvalidOption, "no argument nope"),
+    ("CALL sys.compact(table => 'shop.orders', table => 'shop.orders')", InvalidOption, "given twice"),
+    ("CALL sys.compact(table => 'shop.orders', 'p=a')", InvalidOption, "by name"),
+    ("CALL sys.delete_tag('shop.orders', 'a', 'b')", InvalidOption, "no argument number 3"),
+    ("CALL sys.delete_tag('shop.orders', 'nope')", TagNotFound, "nope"),
+    ("CALL sys.create_tag('shop.orders', 'new', 'two')", InvalidOption, "snapshot is a long"),
+    ("CALL sys.create_tag('shop.orders', 'new', 1.5)", InvalidOption, "snapshot is a long"),
+    ("CALL sys.expire_snapshots('shop.orders', 3000000000)", InvalidOption, "retain_max is a int"),
+    ("CALL sys.expire_snapshots('shop.orders', older_than => 'then')", InvalidOption, "no time"),
+    ("CALL sys.compact('shop.orders', partitions => 'p=1', where => 'id > 1')", InvalidOption, "at once"),
+    ("CALL sys.compact('shop.orders', partitions => 'p=1')", InvalidOption, "partitioned by nothing"),
+    ("CALL sys.compact('shop.orders', options => 'a')", InvalidOption, "key=value"),
+    ("CALL sys.rollback('shop.orders')", InvalidOption, "one of version"),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "words"), WRONG, ids=[text for text, *_ in WRONG])
+def test_what_is_wrong_is_told_and_changes_nothing(spark, cat, text, error, words):
+    before = cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"].handle().schema.id
+    with pytest.raises(error, match=words):
+        ls.sql(spark, text, catalog=cat)
+    assert before == (cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"].handle().schema.id)
+
+
+def test_texts_are_read_as_spark_reads_them(spark):
+    from lakekit.spark.expressions import Scope, Side, expression, parsed
+    from lakekit.spark.words import Words
+
+    said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
+    wanted = spark.sql(f"SELECT {', '.join(said)}").first()
+    assert [Words.of(one).string() for one in said] == list(wanted)
+    scope = Scope(sides=(Side(called=("t",), columns={"s": pl.String()}),))
+    for one, value in zip(said, wanted, strict=True):
+        if "\\" in one:
+            with pytest.raises(InvalidOption, match="backslash"):
+                parsed(f"s = {one}", "condition")
+        else:
+            assert pl.DataFrame({"s": [value, "other"]}).filter(expression(parsed(f"s = {one}", "condition"), scope)).height == 1
+
+
+def test_what_is_no_text(spark, cat):
+    with pytest.raises(TypeError, match="a text"):
+        ls.sql(spark, None, catalog=cat)
+
+
+def test_sqlglot_is_not_there(monkeypatch):
+    monkeypatch.delitem(sys.modules, "lakekit.spark.expressions", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[spark\]'"):
+        importlib.import_module("lakekit.spark.expressions")
+
+
+def test_moments_are_of_the_sessions_zone(spark, cat):
+    from lakekit.spark.calls import Call
+    from lakekit.spark.expressions import Scope, Side, expression, parsed
+
+    side = Side(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
+    found = expression(parsed("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
+    frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
+    assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
+    call = Call(spark=spark, catalog=cat, database="shop", zone="Europe/Berlin")
+    assert call.time("2024-07-01 12:00:00") == datetime(2024, 7, 1, 10, tzinfo=UTC)
