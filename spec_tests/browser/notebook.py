@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 """Without it JupyterLab asks which kernel to take, and no cell runs."""
 SECONDS = 30
+expect.set_options(timeout=SECONDS * 1000)  # beside other work a page may take its time; how long an answer may take is asserted where it matters
 
 _OPEN = """async ({path, kernel}) => {
   const app = window.jupyterapp;
@@ -113,7 +114,7 @@ class Desk:
         if self.page.locator("body").get_attribute("data-jp-theme-light") == light:
             return
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", f"JupyterLab {name}")
-        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", light, timeout=SECONDS * 1000)
+        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", light)
         expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # JupyterLab stumbles over a second change while it fades
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from spec_tests.browser import look, tables
 from spec_tests.browser.notebook import eventually, fastest
+from spec_tests.crowd import times_alone
 
 CELLS = [
     "import lakekit as lk\nfrom lakekit.notebook.levels import Levels\none, thousand, many = (lk.open(name) for name in ('one', 'thousand', 'many'))",
@@ -51,9 +52,10 @@ def patience(notebook):
 def test_a_thousand_files_are_drawn_nearly_as_fast_as_one(notebook):
     expect(boxes(notebook, THOUSAND)).to_have_count(1000)
     timed = [partial(notebook.seconds, cell, "[class*=lakekit-stage] button", many) for cell, many in ((ONE, 3), (THOUSAND, 1000))]
-    one, thousand = fastest(10, timed, lambda one, thousand: thousand <= 1.3 * one + 0.3)
+    more = 0.3 * times_alone()
+    one, thousand = fastest(10, timed, lambda one, thousand: thousand <= 1.3 * one + more)
     print(f"\nlevels of 3 files {one:.3f} s, of 1,000 files {thousand:.3f} s")
-    assert thousand <= 1.3 * one + 0.3
+    assert thousand <= 1.3 * one + more
 
 
 def test_ten_thousand_files_are_at_most_so_many_boxes_and_say_so(notebook):
@@ -65,7 +67,7 @@ def test_ten_thousand_files_are_at_most_so_many_boxes_and_say_so(notebook):
 
 
 def test_ten_thousand_files_are_opened_without_a_freeze(notebook, patience):
-    (taken,) = fastest(3, [partial(notebook.seconds, MANY, "[class*=lakekit-stage] button", 500)], lambda taken: taken < patience)
+    (taken,) = fastest(6, [partial(notebook.seconds, MANY, "[class*=lakekit-stage] button", 500)], lambda taken: taken < patience)
     print(f"\nbrowser of 10,002 files {taken:.3f} s, longest pause of the page {notebook.page.evaluate('window.lakekitPause') / 1000:.3f} s")
     assert taken < patience
     assert notebook.page.evaluate("window.lakekitPause") < patience * 1000
@@ -105,7 +107,7 @@ def test_ten_thousand_files_answer(notebook, asked, patience):
         return time.monotonic() - start
 
     notebook.tell("browser.levels.probe = ''; browser.at = 2")
-    (seconds,) = fastest(4, [taken], lambda seconds: seconds < patience)
+    (seconds,) = fastest(10, [taken], lambda seconds: seconds < patience)
     print(f"\n{asked.__name__}: {seconds:.3f} s")
     assert seconds < patience
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from spec_tests.browser.notebook import fastest
+from spec_tests.crowd import times_alone
 
 STAGE = """
 import ipywidgets
@@ -93,10 +94,10 @@ def test_names_and_hints_are_text_whatever_they_hold(notebook):
 def test_a_thousand_boxes_are_drawn_nearly_as_fast_as_none(notebook):
     asked = ((EMPTY, ".widget-toggle-buttons", 1), (HUNDRED, "button", 100), (THOUSAND, "button", 1000))
     timed = [partial(notebook.seconds, *one) for one in asked]
-    empty, hundred, thousand = fastest(10, timed, lambda empty, hundred, thousand: max(hundred, thousand) <= 1.3 * empty + 0.3)
+    more = 0.3 * times_alone()
+    empty, hundred, thousand = fastest(10, timed, lambda empty, hundred, thousand: max(hundred, thousand) <= 1.3 * empty + more)
     print(f"\nempty {empty:.3f} s, 100 boxes {hundred:.3f} s, 1,000 boxes {thousand:.3f} s")
-    assert hundred <= 1.3 * empty + 0.3
-    assert thousand <= 1.3 * empty + 0.3
+    assert max(hundred, thousand) <= 1.3 * empty + more
 
 
 def test_the_server_dropped_nothing(desk):

@@ -45,6 +45,7 @@ def test_nothing_is_read_of_files_whose_index_says_it_all(tmp_path):
     assert table.aggregate(pl.len()).item() == 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "decoded"),
     [
@@ -99,6 +100,7 @@ def test_columns_of_another_time(tmp_path):
     check(table, 0, aggregates=(pl.col("w").sum(),))
 
 
+@pytest.mark.long
 def test_rows_that_are_merged_are_decoded(tmp_path):
     table = filled(tmp_path / "t", keyed=True, **{"write-only": "true"})
     check(table, 0)  # no key twice
@@ -138,6 +140,7 @@ def test_two_branches_are_one_answer(tmp_path):
     check(both, 0)
 
 
+@pytest.mark.long
 def test_sums_wrap_as_polars_sums_do(tmp_path):
     table = lk.create(tmp_path / "t", {"a": "INT", "b": "BIGINT", "c": "TINYINT"}, options={"file-index.bsi.columns": "a,b,c", "bucket": "-1"})
     for _ in range(3):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.care import analyze, distinct
 from lakekit.errors import StorageFailed
 from lakekit.meta import snapshots, statistics
 
@@ -94,6 +95,32 @@ def test_some_columns_and_lengths_in_bytes(tmp_path):
     table.analyze(columns=["s"])
     (told,) = found(table).columns.values()
     assert (told.avg_length_bytes, told.max_length_bytes, told.distinct_count, told.min, told.max) == (3, 6, 4, "", "üüü")
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1_000, 10_000, 200_000])
+def test_distinct_values_are_counted_about_and_parts_as_the_whole(count):
+    values = pl.select(pl.int_range(count) * 7_919).to_series()
+    whole, parts = distinct.Distinct(), [distinct.Distinct() for _ in range(3)]
+    for some in (values, values, pl.Series([None], dtype=pl.Int64)):
+        whole.add(some)
+    for at, part in enumerate(parts):
+        part.add(values.gather_every(3, at))
+        part.add(values.head(50))
+    found = distinct.count([whole.to_bytes()])
+    assert abs(found - count) <= 0.06 * count
+    assert found == distinct.count([part.to_bytes() for part in parts])
+
+
+def test_rows_are_looked_at_in_batches(tmp_path, monkeypatch):
+    table = filled(tmp_path)
+    table.upsert([{"k": k, "s": "x" * k} for k in range(3, 20)])
+    table.analyze()
+    whole = found(table)
+    monkeypatch.setattr(analyze, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(analyze, "_PARTS", 3)
+    table.analyze()
+    assert found(table).columns == whole.columns
+    assert whole.columns["k"].distinct_count == whole.merged_record_count == 19
 
 
 def test_later_commits_carry_them_until_the_schema_changes(tmp_path):

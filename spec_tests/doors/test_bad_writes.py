@@ -117,6 +117,7 @@ def test_names_of_columns_that_are_taken(tmp_path, column):
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("key", ["STRING", "INT"])
 def test_null_keys_of_maps(tmp_path, format_name, key):
@@ -131,6 +132,7 @@ def test_null_keys_of_maps(tmp_path, format_name, key):
     refused(t, lambda: t.append([row]), ValueOutOfRange, "null key")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_sums_that_outgrow_their_type(tmp_path, format_name):
     """Up to 18 digits sums are not held against the precision; Parquet files keep them, in ORC and Avro files the reference finds null."""
@@ -237,6 +239,7 @@ def full_at(monkeypatch, step):
     return calls
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("write", some(["compact", "upsert", "overwrite"], 3))
 def test_a_full_disk(tmp_path, monkeypatch, write):
     """Wherever it is full: nothing changed and no file is left, or nobody can tell, and the change is there whole or not at all."""

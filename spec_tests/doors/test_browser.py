@@ -49,6 +49,7 @@ def test_every_kind_of_table_can_be_browsed(case):
     assert found.drawing().height > found.timeline.drawing().height
 
 
+@pytest.mark.long
 def test_a_snapshot_chosen_anywhere_is_shown_everywhere(story):
     found = story.browse()
     for choose in (
@@ -207,6 +208,7 @@ def test_browsing_reads_one_snapshot_s_manifests(tmp_path):
     assert {part.rpartition("/")[2] for part in lists} == {"manifest-list-08-0", "manifest-list-08-1"}
 
 
+@pytest.mark.long
 def test_ten_thousand_files_do_not_freeze_it(tmp_path):
     tables.many(tmp_path / "many", 10_000)
     opened = lk.open(tmp_path / "many")
@@ -289,10 +291,12 @@ def run(code, **names):
     return subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guest", ["ipywidgets", "PIL"])
 def test_a_missing_extra_is_named_with_its_pip_line(guest):
     assert run(WITHOUT, guest=guest) == f"'browser' of notebook needs {guest}: pip install 'lakekit[notebook]'\n"
 
 
+@pytest.mark.long
 def test_opening_and_reading_loads_no_widgets():
     assert run(READ) == "set()\n"

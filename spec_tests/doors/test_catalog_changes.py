@@ -74,6 +74,7 @@ def test_a_table_is_made_once(shop):
         shop.create_table("shp.orders", COLUMNS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["shop.t$branch_dev", "shop.t$files", "sys.tables", "shop", "shop.", "shop.a.b", "shop. t", "shop.a/b"])
 def test_no_table_is_made_under_a_name_that_means_something_else(shop, name):
     for change in (lambda: shop.create_table(name, COLUMNS), lambda: shop.rename_table("shop.orders", name)):

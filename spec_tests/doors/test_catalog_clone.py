@@ -60,6 +60,7 @@ def inside(table):
     return {str(path.relative_to(table.location)) for path in Path(table.location).rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_copy_is_whole_and_stands_alone(cat, kind):
     source = made(cat, KINDS[kind])
@@ -140,6 +141,7 @@ def test_branches_and_empty_tables(cat):
     assert rows(copy) == [(1, 1, None)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metastore", ["filesystem", "jdbc", "hive"])
 def test_from_one_catalog_to_another_and_back(cat, tmp_path, metastore):
     source = made(cat, {"bucket": "1"})

@@ -30,6 +30,7 @@ def named(frame):
     return {f"{row[0]}.{row[1]}": row[2] for row in frame.select("database", "table", "done").rows()}
 
 
+@pytest.mark.long
 def test_all_of_them(cat):
     before = {name: cat[name].scan().collect().sort("k") for name in ("shop.orders", "web.clicks")}
     told = cat.compact(full=True)
@@ -43,6 +44,7 @@ def test_all_of_them(cat):
     assert again["snapshot_id"].null_count() == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -72,6 +74,7 @@ def test_no_tables_are_nothing_to_do(tmp_path):
     assert lk.connect(tmp_path / "house").compact().height == 0
 
 
+@pytest.mark.long
 def test_what_fails_is_told_and_the_others_go_on(cat, tmp_path):
     for path in (tmp_path / "house" / "shop.db" / "items").rglob("data-*"):
         path.unlink()
@@ -146,6 +149,7 @@ def test_a_table_without_partitions_rests_as_one(tmp_path):
     assert made.files().height == 1
 
 
+@pytest.mark.long
 def test_many_tables_that_rest(cat):
     assert set(cat.compact(full=True, idle="1 h")["done"]) == {"nothing to do"}
     assert set(cat.compact(full=True, idle="0 s")["done"]) == {"compacted"}

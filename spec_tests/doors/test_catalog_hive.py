@@ -190,6 +190,7 @@ def test_partitions_are_not_registered_and_so_refused(shop, hive):
     assert shop["shop.orders"].snapshots().height == 1
 
 
+@pytest.mark.long
 def test_claims_wait_for_the_metastores_lock(shop, hive):
     table, held = shop["shop.orders"], shop._names().lock("shop", "orders")
     with held as claim:

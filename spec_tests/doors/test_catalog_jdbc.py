@@ -212,6 +212,7 @@ def test_claims_are_made_under_the_lock(connect, ask, monkeypatch):
     assert ask("SELECT * FROM paimon_distributed_locks") == []
 
 
+@pytest.mark.long
 def test_who_cannot_have_the_lock_changes_nothing(connect, ask):
     patient, cat = connect(**LOCKED), connect(**{"lock.enabled": True, "lock-acquire-timeout": "300 ms"})
     patient.create_database("shop")

@@ -42,6 +42,7 @@ def done(frame):
     return frame.select(DONE).rows()
 
 
+@pytest.mark.long
 def test_everything_that_lies_there_is_known_afterwards(cat):
     before = set(cat.databases())
     told = cat.repair()
@@ -73,6 +74,7 @@ def test_a_database_or_a_table(cat):
             cat.repair(name)
 
 
+@pytest.mark.long
 def test_a_table_that_cannot_be_read_does_not_stop_the_others(cat, house):
     (house / "shop.db" / "items" / "schema" / "schema-0").write_text("{")
     told = cat.repair()

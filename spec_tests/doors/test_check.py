@@ -305,6 +305,7 @@ PLANTS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("plant", "case", "what", "deep"), PLANTS, ids=lambda found: getattr(found, "__name__", None))
 def test_planted_damage_is_named(plant, case, what, deep):
     copy = Copy(case)
@@ -344,6 +345,7 @@ def test_what_was_read_before_is_read_again():
     assert [one.what for one in copy.table.check().problems][:1] == ["manifest is missing"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_bytes_are_changed_nothing_is_raised(seed):
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from decimal import Decimal
 
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.care import rescale
+from lakekit.table import history
 
 COLUMNS = {"p": "INT", "k": "INT", "v": "STRING"}
 KEY = {"primary_keys": ["p", "k"], "partition_keys": ["p"]}
@@ -34,6 +36,7 @@ def levels(table: lk.Table) -> dict[str, set[int]]:
     return {place[0]: set(some["level"]) for place, some in table.files().group_by("partition")}
 
 
+@pytest.mark.long
 def test_rows_stay_and_files_move_to_the_highest_level(tmp_path):
     table, want = filled(tmp_path, **{"bucket": "2", "write-only": "true"})
     done = table.compact(full=True)
@@ -44,6 +47,7 @@ def test_rows_stay_and_files_move_to_the_highest_level(tmp_path):
     assert table.compact(full=True).snapshot_ids == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["p = 1", pl.col("p") == 1])
 def test_some_partitions(tmp_path, where):
     table, want = filled(tmp_path, **{"bucket": "2", "write-only": "true"})
@@ -52,12 +56,90 @@ def test_some_partitions(tmp_path, where):
     assert rows_of(table) == want
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("where", "said"), [("v = 'x'", "'v' is no partition column"), ("p ==", "no condition in SQL")])
 def test_conditions_that_choose_no_partition(tmp_path, where, said):
     table, want = filled(tmp_path, **{"bucket": "1", "write-only": "true"})
     with pytest.raises(lk.InvalidOption, match=said):
         table.compact(where=where)
     assert rows_of(table) == want
+
+
+@pytest.mark.parametrize("chore", ["compact", "rewrite_file_index"])
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [("p = 'one'", lk.SchemaMismatch, "does not fit the columns"), ("p + 1", lk.SchemaMismatch, "true or false"), ({"p": 1}, TypeError, "not dict")],
+)
+def test_conditions_that_do_not_fit(tmp_path, chore, where, error, said):
+    table, want = filled(tmp_path, **{"bucket": "1", "write-only": "true"})
+    with pytest.raises(error, match=said):
+        getattr(table, chore)(where=where)
+    assert rows_of(table) == want
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("d = '2024-03-31'", [1, 3]),
+        ("'2024-03-30' < d", [1, 3]),
+        ("d IN ('2024-03-29', '2024-03-31')", [3]),
+        ("d NOT IN ('2024-03-31')", [2]),
+        ("d BETWEEN '2024-03-29' AND '2024-03-30' OR v > 2", [2]),
+        ("at >= '2024-03-30 12:00:00' AND d <> DATE '2024-03-30'", [1, 3]),
+        ("CASE WHEN d > '2024-03-30' THEN true ELSE s = '2024-03-29' END", [3]),
+        ("s > '2024-03-28' AND d = '2024-03-29'", [2, 3]),
+        ("d > '2024-03-30 12:00:00' AND v > 0", None),
+        ("d = '2024-02-30'", None),
+        ("d = 'today'", None),
+        ("d > s", None),
+        ("d > '2024-03-30' AND sum(v) > 3", None),
+    ],
+)
+def test_a_text_beside_a_date_is_a_date(tmp_path, where, left):
+    """As SQL has it; what says no date, and what is no text of the query's own, is refused before anything is read."""
+    table = lk.create(tmp_path, {"d": "DATE", "at": "TIMESTAMP(6)", "s": "STRING", "v": "INT"}, partition_keys=["d"])
+    days = [date(2024, 3, 29), date(2024, 3, 31), date(2024, 3, 30)]
+    table.append([{"d": day, "at": datetime(day.year, day.month, day.day, 12), "s": str(day), "v": v} for v, day in enumerate(days, 1)])  # noqa: DTZ001
+    if left is None:
+        for act in (table.delete, lambda where: table.aggregate(pl.len(), where=where)):
+            with pytest.raises(lk.SchemaMismatch, match="does not fit the columns") as told:
+                act(where)
+            assert "plan" not in str(told.value)
+        assert table.scan().collect().height == 3
+        return
+    gone = set(table.scan().select("v").collect()["v"]) - set(left)
+    assert table.aggregate(pl.len(), where=where).item() == len(gone)
+    assert table.explain(history.condition(table, where)).files_total == 3
+    table.delete(where)
+    assert sorted(table.scan().collect()["v"]) == left
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["v > '9'", "v IN (1) OR d = '9.60'", "d > '9.6'", pl.col("d") <= "9.6", pl.col("s") == 10, pl.col("n").struct.field("d") > "1", "v = 10 AND d <> s"],
+)
+def test_a_text_beside_a_number_is_refused(tmp_path, where):
+    """Of a decimal Polars says nothing and compares texts, so that 10.50 is less than '9.6'."""
+    table = lk.create(tmp_path, {"v": "INT", "d": "DECIMAL(10, 2)", "s": "STRING", "n": "ROW<d DECIMAL(10, 2)>"})
+    table.append([{"v": 10, "d": Decimal("10.50"), "s": "10", "n": {"d": Decimal("10.50")}}])
+    for act in (table.delete, lambda where: table.update({"v": 1}, where=where), lambda where: table.aggregate(pl.len(), where=where)):
+        with pytest.raises(lk.SchemaMismatch, match="without quotes"):
+            act(where)
+    assert table.scan().collect()["v"].to_list() == [10]
+    table.delete("v > 9 AND d > 9.6 AND CAST(d AS STRING) = '10.50'")
+    assert table.scan().collect().is_empty()
+
+
+def test_chores_and_merges_take_dates_as_texts(tmp_path):
+    table = lk.create(tmp_path, {"d": "DATE NOT NULL", "k": "INT NOT NULL"}, primary_keys=["d", "k"], partition_keys=["d"], options={"bucket": "1"})
+    table.upsert([{"d": date(2024, 3, day), "k": 1} for day in (30, 31)])
+    assert table.compact(where="d = '2024-03-31'", full=True).snapshot_ids == (2,)
+    assert table.files().filter(pl.col("level") > 0)["partition"].to_list() == ["d=19813"]
+    source = pl.DataFrame({"d": [date(2024, 3, 30), date(2024, 3, 31)], "k": [1, 1]})
+    table.merge(source, lk.when_matched(delete=True, where="s.d = '2024-03-30'"), on=["d", "k"])
+    assert table.scan().collect()["d"].to_list() == [date(2024, 3, 31)]
+    with pytest.raises(lk.SchemaMismatch, match="written DATE '2024-03-31'"):
+        table.compact(where="d = 'March'")
 
 
 def test_a_sum_that_outgrew_its_type_is_compacted_as_it_is_read(tmp_path):
@@ -76,6 +158,7 @@ def test_a_sum_that_outgrew_its_type_is_compacted_as_it_is_read(tmp_path):
     assert table.scan().sort("k").select(pl.col("v").cast(pl.Decimal(38, 2))).collect()["v"].to_list() == [Decimal("2999.97"), Decimal("0.03")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("full", [False, True])
 def test_postponed_rows_find_their_buckets(tmp_path, full):
     table, want = filled(tmp_path, **{"bucket": "-2", "postpone.default-bucket-num": "3"})
@@ -125,6 +208,7 @@ def test_deleted_rows_go_when_their_files_are_compacted(tmp_path):
 # ---- other numbers of buckets -----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
 def test_rows_stay_in_other_buckets(tmp_path, engine):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "2", "merge-engine": engine})
@@ -140,6 +224,7 @@ def test_rows_stay_in_other_buckets(tmp_path, engine):
     assert table.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_some_partitions_are_rescaled(tmp_path):
     table, want = filled(tmp_path, bucket="2")
     table.rescale(3, where="p = 1")

@@ -230,6 +230,7 @@ def test_the_html_begins_with_the_picture():
     assert Shown()._mime_() == ("text/html", bundle["text/html"])
 
 
+@pytest.mark.long
 def test_an_exported_notebook_has_the_picture():
     output = nbformat.v4.new_output("display_data", data=Shown()._repr_mimebundle_())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("shown", outputs=[output])])

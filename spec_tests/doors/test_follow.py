@@ -140,6 +140,7 @@ def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
         table.follow()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("start", "how", "said"),
     [
@@ -281,3 +282,19 @@ def test_one_process_writes_and_another_follows(tmp_path, producer):
     writer.join()
     assert writer.exitcode == 0
     assert rows == dict(table.scan().collect().rows())
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_the_first_state_merges_level_0_with_rows_under_vectors(tmp_path, producer):
+    """A batch read waits for level 0 to be compacted, a stream does not: its first state has one row a key, and none that was deleted (`splitForBatch`)."""
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": producer}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options=options)
+    table.upsert(pl.DataFrame({"k": [1, 2, 3], "v": [0, 0, 0]}))
+    table.compact(full=True)
+    only_adds = table.with_options({"write-only": "true"})
+    only_adds.upsert(pl.DataFrame({"k": [2, 4], "v": [1, 1]}))
+    only_adds.upsert(pl.DataFrame({"k": [3], "v": [0], "op": ["-D"]}), row_kind="op")
+    assert table.files()["level"].to_list().count(0) == 2
+    [first] = list(table.follow("latest-full", until="latest"))
+    assert sorted(first.frame.collect().rows()) == [("+I", 1, 0), ("+I", 2, 1), ("+I", 4, 1)]
+    assert sorted(table.scan().collect().rows()) == [(1, 0), (2, 0), (3, 0)], "and a batch read goes on waiting"

@@ -95,6 +95,7 @@ def test_without_ipywidgets_a_page_remains(vectors, monkeypatch):
     assert set(bundle) == {"text/html", "text/plain"}
 
 
+@pytest.mark.long
 def test_looking_at_bytes_loads_no_guest(fixtures_path):
     path = fixtures_path / "formats/deletion_vectors/mixed.bin"
     code = f"import sys, lakekit as lk; h = lk.hex({str(path)!r}); repr(h); h._repr_html_(); h.marks; print({{'ipywidgets', 'PIL'}} & set(sys.modules))"
@@ -124,6 +125,7 @@ def test_a_click_on_a_byte_tells_its_field(vectors):
     assert widget.selected == "version"
 
 
+@pytest.mark.long
 def test_fields_and_pages_are_stepped_through(manifest):
     widget = Bytes(manifest)
     seen = []

@@ -83,6 +83,7 @@ def change(path, **members):
 # ---- both on every kind of table --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some(SOME, 3))
 def test_both_show_what_the_frames_say(case):
     opened = table(case)
@@ -172,6 +173,7 @@ def test_an_expired_snapshot_is_read_by_its_tag(tables_path):
     assert again(tree.code).equals(opened.manifests(at="kept"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["history_long_lived_changelog_none", "history_long_lived_changelog_input"])
 def test_a_changelog_outlives_its_snapshot(case):
     opened = table(case)
@@ -232,6 +234,7 @@ def test_a_snapshot_that_vanishes_is_told_and_not_raised(tmp_path, flights):
     assert tree.tree.lists == ()
 
 
+@pytest.mark.long
 def test_two_thousand_snapshots(tmp_path, flights):
     place = copied(flights.location, tmp_path / "t")
     last = json.loads((place / "snapshot" / "snapshot-10").read_text())
@@ -319,6 +322,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "text"), FILTERS)
 def test_the_tree_says_what_planning_does(case, text):
     agrees_with_planning(table(case), text)

@@ -144,6 +144,7 @@ def called(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", some(BATCHES, 3))
 def test_a_table_of_hostile_names(called, known, start):
     for what, text in of_table(*called(start), PAYLOADS[start]):
@@ -203,6 +204,7 @@ def test_facts_of_hostile_names(name):
         assert MARK in read.said
 
 
+@pytest.mark.long
 def test_the_data_of_a_page_is_json_and_nothing_else(called):
     for start in BATCHES:
         text = page(called(start)[0])
@@ -212,6 +214,7 @@ def test_the_data_of_a_page_is_json_and_nothing_else(called):
         assert text.count("<script") == 2
 
 
+@pytest.mark.long
 def test_text_sends_no_control_characters(called):
     for start in BATCHES:
         table = lk.open(called(start)[0])

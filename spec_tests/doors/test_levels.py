@@ -70,6 +70,7 @@ def message(shown: Levels) -> str:
 # ---- probe and filter -----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_a_probe_lights_the_files_that_the_planner_reads(data):
@@ -95,6 +96,7 @@ def test_a_probe_lights_the_files_that_the_planner_reads(data):
     assert shown.lit == ()
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_a_filter_lights_the_files_that_the_planner_reads(data):
@@ -140,6 +142,7 @@ def test_probe_and_filter_together(flights):
     assert "<caption" in shown._said.value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trait", "text", "said"),
     [
@@ -200,6 +203,7 @@ def test_values_in_quotes_hold_anything(values, data):
 # ---- what it shows --------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some(KINDS, 3))
 def test_every_kind_of_table_is_drawn(case):
     shown = widget(case)
@@ -222,6 +226,7 @@ def test_every_kind_of_table_is_drawn(case):
         assert "append table: files in the order of writing" in shown.as_text()
 
 
+@pytest.mark.long
 def test_a_table_without_snapshots(tables_path):
     case = next(name for name in CASES if table(name).snapshots().is_empty())
     shown = Levels(table(case))
@@ -246,6 +251,7 @@ def test_postponed_files_are_not_read(flights):
 # ---- time -----------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_added_files_are_outlined_and_removed_ones_are_ghosts(flights):
     shown = Levels(flights, bucket=0)
     for number in range(1, 11):
@@ -301,6 +307,7 @@ def test_two_snapshots_on_one_axis(flights):
 # ---- traits ---------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_click_is_a_value_a_line_of_python_and_a_frame(flights):
     shown = Levels(flights)
     told = []
@@ -330,6 +337,7 @@ def test_a_removed_file_is_read_where_it_still_was(flights):
     assert shown.frame().select(pl.len()).collect().item() == ghost.files[0].row_count
 
 
+@pytest.mark.long
 def test_traits_are_linked(flights):
     one, two = Levels(flights), Levels(flights)
     for name in ("at", "bucket", "selected", "probe", "filter", "compare_to"):
@@ -460,11 +468,13 @@ def spent(number: int, turns: int) -> float:
     return min(took)
 
 
+@pytest.mark.long
 def test_ten_thousand_files_are_laid_out_without_freezing():
     few, lots = spent(1000, 3), spent(10_000, 1)
     assert lots < max(30 * few, 2.0), f"{few:.3f} s for 1,000 files, {lots:.3f} s for 10,000"
 
 
+@pytest.mark.long
 def test_a_widget_of_ten_thousand_files(flights, monkeypatch):
     monkeypatch.setattr(picture, "every_file", lambda *_: many(10_000))
     monkeypatch.setattr(picture, "changed", lambda *_: picture.Changes(removed=many(10).clear(), added=many(10).clear()))

@@ -58,6 +58,7 @@ def copied(server: S3Server, folder: Path, key: str = "") -> None:
 # ---- reading and writing --------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file_format", some(["parquet", "orc", "avro"], 3))
 def test_a_table_lives_in_a_store(file_format: str, server: S3Server, tmp_path: Path) -> None:
     t = made(server, **{"file.format": file_format})
@@ -80,6 +81,7 @@ def test_a_table_lives_in_a_store(file_format: str, server: S3Server, tmp_path: 
     assert local.check(deep=True).ok
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(["azure", "gs"], 2))
 def test_a_table_lives_in_other_stores(kind: str) -> None:
     with S3Server(kind=kind) as other:
@@ -128,6 +130,7 @@ def test_a_catalog_in_a_store_makes_and_drops_and_renames_nothing(server: S3Serv
     assert server.keys("w/") == []
 
 
+@pytest.mark.long
 def test_files_elsewhere_in_a_store_are_reached_with_the_same_options(server: S3Server) -> None:
     cat = lk.connect(server.url("w"), storage_options=server.options)
     cat.create_database("d")
@@ -218,6 +221,7 @@ def test_writing_takes_few_requests(server: S3Server) -> None:
     assert server.count("LIST") <= 9, "schemas, snapshots, and what expiry looks at: tags, consumers"
 
 
+@pytest.mark.long
 def test_a_column_of_a_large_file_is_read_alone(server: S3Server) -> None:
     t = lk.create(server.url("wide"), {"a": "BIGINT", "b": "STRING"}, storage_options=server.options)
     t.append(pl.DataFrame({"a": range(100_000), "b": [hashlib.md5(b"%d" % at).hexdigest() for at in range(100_000)]}))
@@ -234,6 +238,7 @@ def test_a_column_of_a_large_file_is_read_alone(server: S3Server) -> None:
     assert moved < size / 2
 
 
+@pytest.mark.long
 def test_footers_are_looked_at_alone(server: S3Server) -> None:
     rows = pl.DataFrame({"k": range(60_000), "v": [hashlib.md5(b"%d" % at).hexdigest() for at in range(60_000)]})
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "parquet.writer.version": "PARQUET_2_0", "target-file-size": "1 mb"}
@@ -251,6 +256,7 @@ def test_footers_are_looked_at_alone(server: S3Server) -> None:
 # ---- what goes wrong ---------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_data_file_that_is_gone_is_named(server: S3Server) -> None:
     for file_format in ("parquet", "orc"):
         t = made(server, file_format, **{"file.format": file_format})
@@ -307,6 +313,7 @@ def test_a_store_without_conditional_put_is_read_and_not_written(server: S3Serve
         assert t.scan().collect().height == 4
 
 
+@pytest.mark.long
 def test_a_catalog_with_a_lock_writes_to_a_store_without_conditional_put(tmp_path: Path) -> None:
     with S3Server(ignores_conditions=True) as broken:
         places = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db", "storage_options": broken.options}
@@ -339,6 +346,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(fault: str, server: S3Server
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_a_commit_that_nobody_can_judge_deletes_nothing(server: S3Server) -> None:
     t = lk.open(made(server).location, storage_options={**server.options, "max_retries": 1})
     t.upsert(ROWS)
@@ -363,6 +371,7 @@ def test_a_commit_that_nobody_can_judge_deletes_nothing(server: S3Server) -> Non
 # ---- many at once ------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("writers, commits", some([pytest.param(4, 3), pytest.param(6, 12)], 2))
 def test_of_many_writers_at_once_none_is_lost(writers: int, commits: int, server: S3Server) -> None:
     url = lk.create(server.url("race"), {"w": "INT", "n": "INT"}, options={"commit.min-retry-wait": "1 ms"}, storage_options=server.options).location
@@ -398,6 +407,7 @@ def test_of_many_writers_at_once_none_is_lost(writers: int, commits: int, server
 # ---- the shell -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_shell_takes_storage_options(server: S3Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     t = made(server)
     t.upsert(ROWS)

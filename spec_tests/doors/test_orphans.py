@@ -12,6 +12,7 @@ import pytest
 import lakekit as lk
 from lakekit.care import orphans
 from lakekit.world import REAL
+from spec_tests.conftest import DEEP
 from spec_tests.laws.test_care_histories import KINDS, History
 from spec_tests.longer import some
 from spec_tests.reliability.kept import needed, on_disk
@@ -163,6 +164,7 @@ def test_so_many_that_it_must_be_an_error(tmp_path):
     assert len(table.remove_orphans(dry_run=False, older_than=NOW, force=True)) == 150
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", ["manifest", "snapshot", "tag", "branch"])
 def test_what_cannot_be_read_stops_everything(tmp_path, broken):
     table = filled(tmp_path)
@@ -204,7 +206,8 @@ def test_empty_directories_go_when_they_are_old(tmp_path):
     assert (tmp_path / "p=1" / "bucket-0").exists()
 
 
-@pytest.mark.parametrize("case", some([(kind, seed) for seed in range(3) for kind in KINDS], 9))
+@pytest.mark.long
+@pytest.mark.parametrize("case", some([(kind, seed) for seed in range(38 if DEEP else 3) for kind in KINDS], 9))
 def test_of_tables_of_chance_exactly_the_orphans_go(case, tmp_path):
     """Tags, branches, rollbacks, expiry, long-lived changelogs: what any of them needs is there, and read, when all orphans are gone."""
     kind, seed = case

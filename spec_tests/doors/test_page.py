@@ -52,6 +52,7 @@ def story(tmp_path_factory):
     return lk.open(root)
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_and_only_its_own_script_runs(story):
     parts = Parts(page_of(story))
     [policy] = [one["content"] for one in parts.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
@@ -82,6 +83,7 @@ def test_its_data_is_json(story):
     assert all(f"file/{name}" in told["details"] for name in story.files()["file_name"])
 
 
+@pytest.mark.long
 def test_what_is_left_out_is_said(story):
     assert "8 snapshots, all in this page." in page_of(story)
     assert "Only the newest 3 snapshots of 8 can be opened in this page: more would make it too large." in page_of(story, snapshots=3)
@@ -101,6 +103,7 @@ def test_many_buckets_are_counted_in_words(tmp_path):
     assert "day=day 03 · bucket 0" in text
 
 
+@pytest.mark.long
 def test_a_table_of_many_files_is_a_page_of_a_few_hundred_kilobytes(tmp_path):
     tables.many(tmp_path / "many", 4_000)
     text = page_of(lk.open(tmp_path / "many"))
@@ -108,6 +111,7 @@ def test_a_table_of_many_files_is_a_page_of_a_few_hundred_kilobytes(tmp_path):
     assert "neighbours share a box" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", SPREAD)
 def test_any_table_is_a_page(case):
     try:
@@ -139,6 +143,7 @@ def test_a_page_of_nothing_but_names():
 # ---- doors ----------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_shell_writes_a_page(story, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["browse", story.location, "-o", "page.html", "--snapshots", "2"]) == FINE
@@ -154,6 +159,7 @@ def test_the_shell_writes_a_page(story, tmp_path, capsys, monkeypatch):
     assert raised.value.code == USAGE
 
 
+@pytest.mark.long
 def test_the_browser_saves_the_same_page(tmp_path):
     opened = lk.open(TABLES / "dedup_levels")
     opened.browse().save(tmp_path / "page.html")

@@ -30,6 +30,7 @@ def same(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
 # ---- many at once --------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("case", [KEYED, APPENDED, FOLDED])
 def test_collect_all_of_twenty_frames(case, engine):
@@ -87,6 +88,7 @@ def test_collect_async():
     same(appended, collected(APPENDED))
 
 
+@pytest.mark.long
 def test_threads_share_a_table_and_a_frame():
     shared, lazy, full = table(KEYED), table(KEYED).scan(), collected(KEYED)
 
@@ -101,6 +103,7 @@ def test_threads_share_a_table_and_a_frame():
 # ---- elsewhere -----------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_tables_and_frames_pickle():
     found = table(KEYED, options={"scan.snapshot-id": "1"})
     again = pickle.loads(pickle.dumps(found))
@@ -114,6 +117,7 @@ def test_tables_and_frames_pickle():
     same(pickle.loads(pickle.dumps(asked)).collect(), asked.collect())
 
 
+@pytest.mark.long
 def test_a_spawned_process_reads_what_it_was_sent(tmp_path):
     lazy = table(KEYED).scan().filter(pl.col("k") > 0)
     (tmp_path / "sent").write_bytes(pickle.dumps((table(KEYED), lazy)))
@@ -131,6 +135,7 @@ def test_a_spawned_process_reads_what_it_was_sent(tmp_path):
     same(some, collected(KEYED).filter(pl.col("k") > 0))
 
 
+@pytest.mark.long
 def test_a_forked_child_is_told_instead_of_left_hanging():
     found = run(
         f"""
@@ -166,6 +171,7 @@ def run(code: str) -> str:
 # ---- meanwhile -----------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["dedup_levels", "scan_keyed", "append_partitioned", "history_tags"])
 def test_a_frame_sees_what_was_committed_before_it_runs(case, tmp_path):
     growing = Growing(case, tmp_path)
@@ -266,6 +272,7 @@ def test_reading_leaves_no_handle_and_no_file(tmp_path, monkeypatch):
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_an_interrupt_leaves_no_handle_and_the_next_read_is_whole():
     found = run(
@@ -313,6 +320,7 @@ def emptied(case: str, tmp_path) -> Growing:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [KEYED, APPENDED, FOLDED, "dedup_orc", "dedup_avro", "vectors_append_32_parquet", "vectors_keyed_32_parquet", "append_plain"])
 def test_explaining_decodes_nothing(case, tmp_path):
     found = emptied(case, tmp_path).open()

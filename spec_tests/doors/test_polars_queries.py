@@ -45,6 +45,7 @@ def same(case: str, lazy, data) -> None:
     assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case}: {found}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_queries_of_golden_tables(kind):
     cases = family(FAMILIES[kind])
@@ -83,6 +84,7 @@ def test_many_queries_of_every_golden_table(case):
     law()
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_queries_without_native_scans(data):
@@ -90,6 +92,7 @@ def test_queries_without_native_scans(data):
     same(case, _scanned(in_memory(case)), data)
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_queries_of_merges_in_slices(data):
@@ -112,6 +115,7 @@ class _Refused:
         raise self.refused
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_queries_of_stored_versions(data):
@@ -124,6 +128,7 @@ def test_queries_of_stored_versions(data):
     assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case}: {found}"
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_queries_of_changes(data):
@@ -149,6 +154,7 @@ def test_queries_of_system_tables(data):
     assert (found := difference(data.draw(queries(full)), lazy, full)) is None, f"{case} {name}: {found}"
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_queries_of_older_snapshots(data):
@@ -178,6 +184,7 @@ def unlike(view, cases) -> list[str]:
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", [in_memory, in_slices])
 def test_rows_do_not_depend_on_the_way_they_are_read(view):
     assert unlike(view, sorted({case for names in FAMILIES.values() for case in family(names)[-2:]})) == []

@@ -333,6 +333,7 @@ def test_importing_the_package_loads_no_progress():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.long
 def test_planning_imports_no_widgets_where_no_kernel_is(tables_path):
     code = f"""
     import sys, lakekit as lk
@@ -363,6 +364,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.long
 def test_in_a_terminal_the_line_is_removed_by_an_interrupt(monkeypatch):
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
@@ -406,6 +408,7 @@ print(lk.open({path!r}).scan().collect().height)
 """
 
 
+@pytest.mark.long
 def test_in_a_notebook_a_bar_and_a_line_come_and_go(tables_path):
     slow = SLOW.format(path=str(tables_path / "dedup_levels"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (CELL, "go()", "go(interrupt=True)", slow)])

@@ -28,6 +28,7 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noun", NOUNS)
 def test_every_noun_in_every_format(capsys, flights, noun):
     for shape in ("table", "tsv", "json", "csv"):
@@ -139,6 +140,7 @@ def shell(*arguments, **settings):
     return subprocess.run([sys.executable, "-m", "lakekit.cli", *arguments], capture_output=True, text=True, check=False, env={**os.environ, **settings})
 
 
+@pytest.mark.long
 def test_a_reader_that_has_seen_enough_is_no_error(flights):
     command = f"{sys.executable} -m lakekit.cli features | head -1"
     ran = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
@@ -146,6 +148,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(flights):
     assert ran.stdout.startswith("feature\t")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("settings", "bold"), [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)])
 def test_a_terminal_gets_a_table_of_its_width(flights, settings, bold):
     ours, theirs = pty.openpty()

@@ -158,6 +158,7 @@ def test_clone(house, tmp_path):
     assert house("clone", "shop.none", "shop.w")[0] == NO_TABLE
 
 
+@pytest.mark.long
 def test_compact_database(house, tmp_path):
     code, told, _ = house("compact-database", "--tables", r"shop\..*", "--full")
     assert (code, told) == (FINE, [{"database": "shop", "table": "t", "done": "compacted", "snapshot_id": 5, "error": None}])

@@ -26,6 +26,7 @@ WRITTEN_AGAIN = (
 """Golden tables whose rows are written again; together they use every merge function."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WRITTEN_AGAIN)
 def test_versions_written_in_one_commit_are_merged_as_the_reference_merged_them(tmp_path, name):
     golden = lk.open(TABLES / name)
@@ -125,6 +126,7 @@ def test_partitions_are_dropped(tmp_path):
     assert table.scan().collect().is_empty()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("condition", ["p = 1", "true"])
 def test_deletes_of_whole_partitions_may_be_told_row_by_row(tmp_path, condition):
     found = []
@@ -226,6 +228,7 @@ def turns(table: lk.Table, count: int, *, wait: bool = False) -> list[bool]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "compacted"),
     [
@@ -268,6 +271,7 @@ def test_files_below_a_share_of_the_target_are_small(tmp_path, ratio, rewritten)
     assert (set(after["file_name"]) != before) == rewritten
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "count"),
     [
@@ -287,6 +291,7 @@ def test_postponed_rows_get_as_many_buckets_as_they_ask_for(tmp_path, options, c
     assert len(table.scan().collect()) == 100
 
 
+@pytest.mark.long
 def test_a_batch_of_postponed_rows_finds_its_buckets_at_once_where_the_table_says_so(tmp_path):
     schema, keys = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}, {"primary_keys": ["p", "k"], "partition_keys": ["p"]}
     options = {"bucket": "-2", "postpone.default-bucket-num": "2", "postpone.batch-write-fixed-bucket": "true"}
@@ -313,6 +318,7 @@ def test_a_batch_of_postponed_rows_finds_its_buckets_at_once_where_the_table_say
 # ---- memory ------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_buffers_that_are_full_become_files_or_are_spilled(tmp_path):
     frame = pl.DataFrame({"k": range(12_000), "v": ["x" * 20] * 12_000}, schema={"k": pl.Int32, "v": pl.String})
     counts = []

@@ -222,6 +222,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("case", some([KEYED, VECTORS, "bucket_dynamic"], 3))
 def test_damage_to_any_file_is_an_error_of_ours_or_no_matter(case, kind):
@@ -279,6 +280,7 @@ def flipped(seed: int, cases: list[str], count: int) -> None:
             raise AssertionError(f"{case}: {name} over {path}, seed {seed}: {type(error).__name__}: {error}") from error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_flipped_bits(seed):
     flipped(seed, CASES, 50)
@@ -407,6 +409,7 @@ def survives(case: str, key: str, value: str) -> None:
         inside(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", some(VALUES, 5))
 def test_option_values_that_make_no_sense(value):
     named = [
@@ -479,6 +482,7 @@ for path in paths:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_small_hostile_files_take_no_memory(root):
     """No broken file of the fixtures, bombs among them, takes more than 64 MiB above its size."""

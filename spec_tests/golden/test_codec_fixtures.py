@@ -121,6 +121,7 @@ def test_arrays_and_maps(path: Path) -> None:
             assert binary_row.encode_map(value, t) == body
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", cases("bucket"))
 def test_buckets(path: Path) -> None:
     said, data = load(path)
@@ -168,6 +169,7 @@ def test_index_containers(path: Path) -> None:
     assert len(index_container.encode(meaning)) == len(data) or said["origin"] == "hand"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", some(cases("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), 3))
 def test_indexes(path: Path) -> None:
     said, data = load(path)

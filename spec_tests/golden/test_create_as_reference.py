@@ -107,6 +107,7 @@ def takes(t, text):
     return True
 
 
+@pytest.mark.long
 def test_defaults():
     for held in TYPES:
         wanted = TAKEN[f"default {held}"]

@@ -44,6 +44,7 @@ def holdable(value, held):
     return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_casts_are_java_s(file):
     facts = json.loads(file.read_text(encoding="utf-8"))

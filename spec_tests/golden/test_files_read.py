@@ -53,6 +53,7 @@ def in_memory(case):
     return storage
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", MANY)
 def test_many_files_are_the_files_one_after_the_other(case):
     handle, snapshot = opened(case)
@@ -75,6 +76,7 @@ def test_many_files_are_the_files_one_after_the_other(case):
     assert scan_files(memory, files, paths, fields, system=system, row_index="row").collect().equals(whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", MANY)
 def test_rows_are_left_out_by_position(case):
     handle, snapshot = opened(case)
@@ -98,6 +100,7 @@ def test_rows_are_left_out_by_position(case):
             assert found.select("_file").collect(engine="streaming").equals(wanted.select("_file"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["append_plain", "append_orc", "append_avro"])
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_columns_that_no_file_has_come_as_often_as_there_are_rows(case, engine):

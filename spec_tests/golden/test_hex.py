@@ -83,6 +83,7 @@ def whole(shown: Hex) -> None:
     assert all(mark.section.startswith("FORMAT ") for mark in shown.found if mark.field.rpartition(".")[2] != UNUSED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", some(cases(), 3))
 def test_every_byte_has_one_field(path: Path) -> None:
     for data, name, _ in parts(path):
@@ -173,6 +174,7 @@ def rebuilt(found: list[Any], data: bytes, outer: str, wanted: Any) -> Any:
     return here[0].value if here[0].field == outer else b"".join(data[mark.offset : mark.end] for mark in here)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name in ("manifest", "manifest_list", "index_manifest", "data_file_avro")])
 def test_records_say_what_was_decoded(path: Path) -> None:
     """The records by marks are those of the columnar decoder, which plans use."""

@@ -213,6 +213,7 @@ def spared(explained):
     return {step.why for step in explained.steps if step.after < step.before}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "expr", "why"),
     [

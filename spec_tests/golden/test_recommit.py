@@ -49,6 +49,7 @@ def whole_histories() -> list[str]:
 CASES = whole_histories()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some(CASES, 6))
 def test_the_same_messages_give_the_same_snapshots(case: str):
     golden = open_handle(TABLES / case)

@@ -119,6 +119,7 @@ NAMED = {
     "scenario.35": SCENARIOS + "test_scenario_35_main_shows_the_branch_it_was_forwarded_to",
     "option.spark.read.native": SPARK + "test_files_without_a_merge_go_to_spark_and_may_not",
     "spark": "doors/spark/test_session.py::test_each_task_is_a_task_of_spark",
+    "spark.sql": "doors/spark/test_sql.py::test_queries",
     "spark.changes": SPARK + "test_changes_of_a_key_table",
     "spark.read": "doors/spark/test_reads_golden.py::test_a_golden_table",
     "spark.source": "doors/spark/test_source.py::test_a_table_is_read_as_the_scan_reads_it",

@@ -39,6 +39,7 @@ def test_links_resolve(path):
     assert not wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_pictures_are_there(path):
     there = {picture: (path.parent / picture).resolve() for picture in PICTURE.findall(path.read_text(encoding="utf-8"))}

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
-from lakekit.options.features import FEATURES, ISSUES, STATES, Feature, find, refuse, unreadable
+from lakekit.options.features import FEATURES, STATES, Feature, find, refuse, unreadable
 from spec_tests.house import written
 from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
@@ -65,7 +65,7 @@ def test_a_refusal_names_what_where_and_what_to_do():
         "table shop.orders uses data-evolution (files that hold some columns of other files' rows), which lakekit does not support. "
         "Read it with the Java engine; lk.features() lists what lakekit reads"
     )
-    assert "does not support yet. Wait" in str(refuse("procedure.migrate_table", "x", instead="Wait"))
+    assert "does not support. Wait" in str(refuse("procedure.migrate_table", "x", instead="Wait"))
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,8 @@ def test_tests_that_show_a_feature_are_there(root, place):
     assert f"def {test}(" in (root / "spec_tests" / path).read_text(encoding="utf-8")
 
 
-def test_nothing_of_reading_is_open():
-    """What is not read yet comes with a later step, or is refused by name."""
-    frame = lk.features()
-    assert set(frame["comes"].drop_nulls()) <= set(ISSUES)
-    assert frame.filter((pl.col("read") == "not yet") & (pl.col("comes") == "READ"))["feature"].to_list() == []
-    assert frame.filter(pl.any_horizontal(pl.col("read", "write") == "not yet"), pl.col("comes").is_null())["feature"].to_list() == []
+def test_everything_is_there_or_refused():
+    assert set(lk.features().select(pl.concat_list("read", "write").explode()).to_series()) == set(STATES)
 
 
 def test_system_tables_are_those_that_are_claimed(fixtures_path):

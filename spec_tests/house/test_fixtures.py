@@ -7,6 +7,8 @@ import json
 import re
 from base64 import b64encode
 
+import pytest
+
 import lakekit
 
 FILE_BYTES, ALL_BYTES = 256 * 1024, 12 * 1024 * 1024
@@ -23,6 +25,7 @@ def files(fixtures_path):
     return {path.relative_to(fixtures_path).as_posix(): path for path in found}
 
 
+@pytest.mark.long
 def test_every_file_is_what_the_manifest_says(fixtures_path):
     told = [
         (group["path"] + directory + name, said)
@@ -56,6 +59,7 @@ def test_none_is_big(fixtures_path, root):
     assert sum(sizes.values()) + (fixtures_path / "MANIFEST.json").stat().st_size + sum(path.stat().st_size for path in recipes) <= ALL_BYTES
 
 
+@pytest.mark.long
 def test_no_path_of_the_machine_that_wrote_it(fixtures_path):
     places = re.compile(rb"/(?:tmp|home|root|var|work|Users)/")
     assert [name for name, path in files(fixtures_path).items() if places.search(path.read_bytes())] == []

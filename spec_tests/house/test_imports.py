@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from spec_tests.house.source import PACKAGE, ROOT, functions, modules, name, tree
 
 GUESTS = "IPython PIL cloudpickle datasketches fastavro hypothesis importlib.metadata ipywidgets numpy obstore pandas polars psycopg pyarrow pyroaring pyspark"
@@ -19,6 +21,7 @@ def test_importing_lakekit_loads_no_guest():
     assert json.loads(found.stdout) == []
 
 
+@pytest.mark.long
 def test_no_import_hides_in_a_function():
     hidden = []
     for path in modules():
@@ -27,6 +30,7 @@ def test_no_import_hides_in_a_function():
     assert sorted(set(hidden)) == []
 
 
+@pytest.mark.long
 def test_modules_loaded_by_name_are_counted():
     """By name, on first use: the public names, and what the registry lists. Nothing else."""
     found = set()

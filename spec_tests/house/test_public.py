@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lakekit
 from spec_tests.house.public import listing
 from spec_tests.house.source import PACKAGE, ROOT, tree
@@ -51,6 +53,7 @@ def test_a_star_import_shadows_nothing():
     assert "Corrupt" in space
 
 
+@pytest.mark.long
 def test_options_stays_a_function_when_the_package_of_that_name_is_loaded():
     code = "import lakekit.options.features, lakekit as lk; assert callable(lk.options) and callable(lk.features); lk.nothing"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)

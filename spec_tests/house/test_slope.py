@@ -44,6 +44,7 @@ def section(rows):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", OPTIONS)
 def test_one_more_row_is_cheap(engine):
     merging = rule.of(schema(engine))

@@ -54,6 +54,7 @@ def test_ruff(arguments):
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
 
 
+@pytest.mark.long
 def test_mypy_strict(type_checked):
     assert [line for line in type_checked if line.startswith("lakekit/")] == []
 
@@ -67,11 +68,13 @@ def test_types_are_seen_from_outside(type_checked):
     assert wrong.startswith("error: Argument 2")
 
 
+@pytest.mark.long
 def test_imports_point_down():
     found = run(LINTER, "--no-cache")
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
 
 
+@pytest.mark.long
 def test_the_import_contract_bites(tmp_path):
     """A stray module, an upward import, the machine, Polars and a guest where none may be: each breaks the contract that forbids it."""
     shutil.copytree(ROOT / "lakekit", tmp_path / "lakekit", ignore=shutil.ignore_patterns("__pycache__", "_fixtures"))

@@ -21,6 +21,7 @@ def wheel(tmp_path_factory):
     return next(place.glob("lakekit-*.whl"))
 
 
+@pytest.mark.long
 def test_it_carries_the_package_the_fixtures_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "lakekit/py.typed" in names
@@ -29,6 +30,7 @@ def test_it_carries_the_package_the_fixtures_and_nothing_else(wheel):
     assert not [name for name in names if "/recipes/" in name or "__pycache__" in name]
 
 
+@pytest.mark.long
 def test_the_demo_runs_from_it(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "PYTHONSAFEPATH": "1"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from spec_tests.house.source import PACKAGE, modules, name, tracked
 
 
@@ -17,6 +19,7 @@ MAKERS = re.compile(rf"(?i)\b({backwards('edualc', 'ciporhtna', 'ianepo', 'tpgta
 NOTES = re.compile(rf"\b({backwards('ODOT', 'EMXIF', 'XXX', 'KCAH', 'won rof')})\b")
 
 
+@pytest.mark.long
 def test_no_file_names_a_machine_or_its_makers():
     wrong = []
     for path in tracked():

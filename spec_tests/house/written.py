@@ -56,9 +56,13 @@ NAMED = {
     "doors/test_catalog_jdbc.py::test_catalogs_of_other_keys_do_not_meet": "option.catalog-key",
     "doors/test_catalog_jdbc.py::test_secrets_are_in_no_text": "option.jdbc.user option.jdbc.password option.uri",
     "doors/test_folder_tables.py::test_an_object_table_is_what_was_listed": "object-table option.object-location procedure.refresh_object_table",
+    "doors/spark/test_care.py::test_snapshots_expired_by_spark_are_those_expired_here": "spark.care",
     "doors/spark/test_compaction.py::test_tables_compacted_by_spark_are_those_compacted_here": "spark.compact",
+    "doors/spark/test_pipeline.py::test_a_run_ends_with_the_totals_of_the_files": "spark.pipeline",
     "doors/spark/test_source.py::test_rows_are_appended_and_replaced": "spark.source",
     "doors/spark/test_statements.py::test_statements_of_spark_are_those_made_here": "spark.change",
+    "doors/spark/test_merge.py::test_a_merge_of_spark_is_the_one_made_here": "spark.change",
+    "doors/spark/test_sql.py::test_a_table_from_its_beginning_to_its_end": "spark.sql",
     "doors/spark/test_write.py::test_rows_written_by_spark_are_those_written_here": "spark.write",
     "laws/test_folders.py::test_what_is_written_is_read": "format-table option.format-table.partition-path-only-value",
     "laws/test_folders.py::test_files_elsewhere": "option.field-delimiter",
@@ -229,6 +233,7 @@ NAMED = {
     "laws/test_care_after_commits.py::test_a_table_with_a_fallback_branch_is_written_to": "fallback-branch",
     "laws/test_care_after_commits.py::test_scenario_20_a_tag_keeps_the_files_of_its_snapshot_until_it_goes": "scenario.20",
     "laws/test_care_after_commits.py::test_scenario_35_main_goes_forward_to_a_branch": "scenario.35",
+    "differential/test_materialized.py::test_its_rows_are_those_of_any_table": "materialized-table",
     "differential/test_care.py::test_automatic_tags_are_the_same": "option.sink.watermark-time-zone",
     "differential/test_care.py::test_the_same_partitions_expire": """
         option.partition.expiration-max-num option.partition.expiration-strategy option.partition.timestamp-formatter option.partition.timestamp-pattern

@@ -137,6 +137,7 @@ def aggregates(table: lk.Table) -> list[pl.Expr]:
     ]
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_aggregates_are_those_of_the_rows(data):
@@ -156,6 +157,7 @@ def test_aggregates_are_those_of_the_rows(data):
 SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 
 
+@pytest.mark.long
 @given(st.data())
 def test_figures_are_those_of_the_column(data):
     t = data.draw(st.sampled_from([one for one in SAID if exact.is_told(one)]))
@@ -168,6 +170,7 @@ def test_figures_are_those_of_the_column(data):
     assert bsi.figures(payload, len(column), rows, bounded=False) == Figures(len(keys), sum(keys), None, None)
 
 
+@pytest.mark.long
 @given(st.data())
 def test_rows_that_are_certain_are_those_that_match(data):
     types = {"a": data.draw(st.sampled_from(list(map(parse, TYPES)))), "b": parse("INT"), "c": parse("STRING")}
@@ -199,6 +202,7 @@ def test_large_columns_say_their_figures():
             assert bsi.figures(payload, 150_000, rows) == Figures(len(kept), int(kept.sum()), int(kept.min()), int(kept.max()))
 
 
+@pytest.mark.long
 def test_damage_is_told_and_never_a_number():
     payload = bsi.build(pa.array([3, -1, None, 70_000] * 5000, pa.int64()), parse("BIGINT"), {})
     with pytest.raises(Corrupt, match="20001 rows wanted"):

@@ -78,6 +78,7 @@ def made(storage, **more):
     return schemas.create(Ground(name="t", storage=storage, layout=Layout(root="/t")), START, **more)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(st.lists(changes(), min_size=1, max_size=2), min_size=2, max_size=8), st.booleans())
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -141,6 +142,7 @@ def column_changes(draw, names, kept):
     return found, frames
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(st.data())
 @pytest.mark.filterwarnings("ignore::UserWarning")

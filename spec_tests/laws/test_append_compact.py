@@ -180,6 +180,7 @@ def rows(handle: Handle, partition: bytes, bucket: int, held: list[DataFile], go
     return scan_files(handle, held, paths, handle.schema.fields, deletions=gone).collect()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for at, name in enumerate(append_tables()) if DEEP or at % 4 == 0 or name in NOT_AGAIN or name.startswith("vectors")])
 def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_path: Path) -> None:
     shutil.copytree(Path(FIXTURES, "tables", name), tmp_path / name)

@@ -64,6 +64,7 @@ def test_the_input_changelog_holds_every_row():
     assert held(handle, [told]) == [(1, "b", 1, 0), (2, "a", 0, 0), (2, "a", 2, 1), (2, "c", 3, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 def test_a_spilled_flush_writes_the_rows_of_one_in_memory(engine, monkeypatch):
     monkeypatch.setattr("lakekit.bucket.buffer.CHUNK_BYTES", 2000)
@@ -259,6 +260,7 @@ MODES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", some(MODES, 3))
 def test_a_table_is_a_dict_whatever_its_mode(mode):
     """Upserts and deletes by writers that come and go; the table after each commit is the dict, and the changelog replayed is the table."""

@@ -105,6 +105,7 @@ class Failing(MemoryStorage):
                 raise StorageFailed("the disk is full", path=path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("late", [False, True])
 def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeypatch):
     """Flushes, changelogs, compactions, file indexes and deletion vectors, each refused once."""
@@ -177,6 +178,7 @@ def test_an_overwrite_writes_no_changelog_that_no_commit_would_take():
     writers.drop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bucket", ["2", "-1"])
 def test_buckets_whose_messages_others_committed_are_closed(tmp_path, bucket):
     keys = {"primary_keys": ["p", "k"], "partition_keys": ["p"]}

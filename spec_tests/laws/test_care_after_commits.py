@@ -44,6 +44,7 @@ def named(table: lk.Table) -> list[tuple[str, int]]:
     return sorted(table.tags().select("tag", "snapshot_id").rows())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "times", "expected"),
     [

@@ -197,6 +197,7 @@ def rows(frame: pl.LazyFrame) -> list[Any]:
     return sorted(frame.collect().rows(), key=repr)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some([(kind, seed) for seed in range(SEEDS) for kind in KINDS], 11))
 def test_what_is_there_is_what_is_needed(case, tmp_path):
     kind, seed = case

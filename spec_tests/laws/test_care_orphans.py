@@ -135,6 +135,7 @@ def at(clock: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=clock, microseconds=500)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some([(list(Busy.kinds)[seed % len(Busy.kinds)], seed) for seed in range(TABLES)], 7))
 def test_only_old_files_that_nothing_names_go(case: tuple[str, int]):
     kind, seed = case

@@ -44,6 +44,7 @@ def asked(monkeypatch):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("retained", [{"retain_max": 1, "retain_min": 1}, {"older_than": "2100-01-01", "retain_min": 2}])
 def test_expiry_reads_each_file_once(table, asked, retained):
     gone = table.expire_snapshots(max_deletes=100, **retained)

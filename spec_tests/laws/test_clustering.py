@@ -65,6 +65,7 @@ def ascends(files: list[pl.DataFrame], *columns: str) -> bool:
 # ---- incremental -----------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", some([pytest.param({"lakekit.merge-memory": "16 kb"}, id="range by range"), pytest.param({}, id="at once")], 2))
 def test_runs_that_are_due_are_sorted_into_a_higher_level(tmp_path, more):
     t = made(tmp_path, {**CLUSTERED, "target-file-row-num": "500"})
@@ -220,6 +221,7 @@ def test_tables_that_cannot_be_clustered(tmp_path, options, keys, key):
 # ---- in buckets ------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_writers_of_buckets_cluster_as_they_write(tmp_path):
     t = made(tmp_path, BUCKETED)
     for seed in range(7):
@@ -242,6 +244,7 @@ def test_writers_of_buckets_cluster_as_they_write(tmp_path):
 # ---- before they are written -----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", some([pytest.param({"write-buffer-size": "4 kb"}, id="spilled"), pytest.param({}, id="in memory")], 2))
 @pytest.mark.parametrize("strategy", ["order", "zorder"])
 def test_rows_are_sorted_before_they_are_written(tmp_path, options, strategy):
@@ -268,6 +271,7 @@ def test_incremental_tables_are_sorted_at_once_where_asked(tmp_path):
     assert ascends(runs(t)[0], "a")
 
 
+@pytest.mark.long
 @settings(max_examples=100 if DEEP else 4, deadline=None)
 @given(
     batches=st.lists(st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=10), min_size=1, max_size=8),

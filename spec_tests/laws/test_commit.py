@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.commit.abandoned import abort
+from lakekit.commit.abandoned import abort, doubt
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
 from lakekit.meta import manifests, snapshots
@@ -367,11 +367,24 @@ def test_abort_deletes_what_was_never_committed_and_nothing_else():
     paths = {name: f"{ROOT}/p=a/bucket-0/{name}" for name in ("f1", "m1", "c1", "f2")} | {"h2": f"{ROOT}/index/h2"}
     for path in paths.values():
         store.put(path, b"data")
+    doubt(opened(store), [left])  # another world's doubts are not ours
     abort(opened(store), [committed, left])
     assert [name for name, path in paths.items() if path in store.files] == ["f1", "m1", "c1"]
     abort(opened(store), [])
 
 
+def test_abort_leaves_what_a_commit_may_have():
+    store, t = table()
+    left, doubted = message(new=["f1"]), message(new=["f2"], new_index_files=(hashes("h2"),))
+    paths = {name: f"{ROOT}/p=a/bucket-0/{name}" for name in ("f1", "f2")} | {"h2": f"{ROOT}/index/h2"}
+    for path in paths.values():
+        store.put(path, b"data")
+    doubt(t, [doubted])
+    abort(t, [left, doubted])
+    assert [name for name, path in paths.items() if path in store.files] == ["f2", "h2"]
+
+
+@pytest.mark.long
 def test_a_manifest_holds_no_file_twice_and_merging_keeps_the_live_ones():
     store, t = table(options={"manifest.merge-min-count": "2", "manifest.target-file-size": "3 kb", "manifest.full-compaction-threshold-size": "8 kb"})
     wanted: set[str] = set()

@@ -57,6 +57,7 @@ def fits(base: frozenset[str], changes: tuple[tuple[int, str], ...]) -> bool:
     return not touched or all(one[1] < other[0] for one, other in pairwise(ranges))
 
 
+@pytest.mark.long
 def test_every_small_commit_on_every_small_table():
     bases = [frozenset(), frozenset({"x"}), frozenset({"x5"}), frozenset({"x5", "z5"}), frozenset({"x", "z5"}), frozenset({"y5"})]
     worlds = [(base, changes) for base in bases for count in (0, 1, 2) for changes in product(CHANGES, repeat=count)]

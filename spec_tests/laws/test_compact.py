@@ -165,6 +165,7 @@ TOO_MANY_DIGITS = "aggregate_sum_types"
 SOME = slice(None) if DEEP else slice(None, None, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", some([name for name in key_tables() if name != EXPIRES][SOME], 3))
 def test_a_full_compaction_reads_as_before(name: str, opened) -> None:
     handle = opened(name, **({"file.format": "parquet"} if name == TOO_MANY_DIGITS else {}))

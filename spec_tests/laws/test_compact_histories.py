@@ -169,6 +169,7 @@ def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
     return merge.merge(pl.concat(flushed), rule).select(bucket.handle.schema.names).sort("k", "s")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(30 if DEEP else 1))
 @pytest.mark.parametrize("name", some(HISTORIES, 3))
 def test_histories(name: str, seed: int, tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
 # ---- slices -------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "full-compaction"}, {"changelog-producer": "lookup"}, {"merge-engine": "aggregation"}])
 def test_slices_change_nothing(table, tmp_path: Path, options: dict[str, str]) -> None:
     found = []
@@ -270,6 +271,7 @@ def test_a_full_compaction_tells_what_changes_of_the_last_level(table) -> None:
     assert told(bucket, done) == [("-U", 2, 20), ("+U", 2, 20), ("-D", 3, 30), ("+I", 5, 55)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "rewritten"),
     [
@@ -322,6 +324,7 @@ def test_a_lone_delete_passes_elsewhere(table) -> None:
     assert bucket.compact(bucket.full()).after == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}, {"file.format": "avro"}])
 def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = table(**{"lakekit.merge-memory": "20 kb", **options})
@@ -335,7 +338,7 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         before.append(frame)
     expected, read = bucket.rows(), []
     versions = compacting._Work._versions
-    monkeypatch.setattr(compacting._Work, "_versions", lambda *asked: read.append(found := versions(*asked)) or found)
+    monkeypatch.setattr(compacting._Work, "_versions", lambda *asked, **said: read.append(found := versions(*asked, **said)) or found)
     done = bucket.compact(bucket.full())
     assert sum(one.height for one in read) == sum(one.height for one in before)
     assert len(read) > 5

@@ -135,6 +135,7 @@ def test_what_a_table_would_have_to_change():
         conform.schema_changes({"z": pl.Duration()}, handle)
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.data())
 def test_what_conform_gives_it_takes_again_unchanged(data):

@@ -72,6 +72,7 @@ class Told:
 ROW = st.tuples(st.integers(0, 6), st.sampled_from(["a", "b", None]), st.integers(0, 99), st.sampled_from([0, 2, 3]))
 
 
+@pytest.mark.long
 @settings(max_examples=35)
 @given(engine=st.sampled_from(ENGINES), batches=st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=4), target=st.integers(1, 3))
 def test_every_row_goes_where_the_rule_says(engine, batches, target):
@@ -137,6 +138,7 @@ def standing(handle):
         yield place, merge.merge(pl.concat(frames), rule)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CROSS)
 def test_keys_of_golden_tables(name):
     handle = open_handle(str(TABLES / name))

@@ -26,6 +26,7 @@ MICROS = st.none() | st.integers(-62_135_596_800_000_000, 253_402_300_799_999_99
 ROWS = st.lists(st.tuples(MICROS, st.none() | st.lists(MICROS, max_size=3), st.dictionaries(st.integers(0, 9), MICROS, max_size=3)), max_size=20)
 
 
+@pytest.mark.long
 @given(ROWS, st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]))
 def test_orc_timestamps_reach_beyond_nanoseconds(rows, compression):
     micros = pa.timestamp("us")

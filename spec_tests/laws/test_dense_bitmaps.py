@@ -77,3 +77,25 @@ def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> No
     place = len(payload) - 3 * SIZE - 100
     with pytest.raises(Corrupt, match="slice"):
         bsi.figures(payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1 :], ROWS)
+
+
+@pytest.mark.parametrize("rows", [np.arange(3 * 65536), np.r_[5:65536, 70_000:131_072], np.r_[7:90, 100:65536, 65540:65550, 131_072:190_000], np.arange(9)])
+def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> None:
+    """Whatever a byte of it becomes: what is let through holds as many positions as its heads say, ascending."""
+    whole = bitmap.encode(rows)
+    assert bitmap.decode(whole).tolist() == rows.tolist()
+    refused = 0
+    for at in range(len(whole)):
+        for other in {0, 1, 255, whole[at] ^ 1, whole[at] ^ 128} - {whole[at]}:
+            damaged = whole[:at] + bytes([other]) + whole[at + 1 :]
+            try:
+                found = bitmap.layout(damaged)
+            except Corrupt:
+                refused += 1
+                continue
+            highs = np.repeat(np.array(found.highs, np.int64), found.cards)
+            positions = bitmap.positions_of(found).astype(np.int64)
+            assert len(positions) == sum(found.cards)
+            assert (np.diff(positions) > 0).all()
+            assert (positions >> 16 == highs).all(), "every position is in its container"
+    assert refused > len(whole)

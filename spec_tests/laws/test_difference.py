@@ -72,6 +72,7 @@ def _java(before: dict[int, Any], after: dict[int, Any], *, by_field: bool, desc
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_field", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @given(before=ROWS, after=ROWS)
@@ -85,6 +86,7 @@ def test_changed_keys_are_those_the_tree_brings_last(before, after, by_field, de
     assert told.schema == pl.Schema(COLUMNS)
 
 
+@pytest.mark.long
 @given(befores=st.tuples(ROWS, ROWS), afters=st.tuples(ROWS, ROWS))
 def test_buckets_are_compared_one_by_one(befores, afters):
     """A key may be in several buckets, as a deleted one of dynamic buckets may (case bucket_cross_partition_forgotten)."""

@@ -84,6 +84,7 @@ def tags_of(page):
 # ---- timeline -------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(histories, st.booleans())
 def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
     placed = timeline.place(history, by_time=by_time)
@@ -275,6 +276,7 @@ def every(tree):
     return [m.name for listed in tree.lists for m in listed.manifests] + [one.name for one in tree.indexes]
 
 
+@pytest.mark.long
 @given(trees(), st.data())
 def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
     known = every(tree)
@@ -308,6 +310,7 @@ def test_bars_are_shares_of_the_longest(tree):
                 assert (row.removed > 0) == (fact.removed > 0)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(trees(most=30), st.data())
 def test_nothing_leaves_the_picture_of_the_tree(tree, data):

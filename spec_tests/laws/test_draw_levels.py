@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
@@ -226,6 +227,7 @@ def test_merging_keeps_every_file(some, limit):
         assert box.name == (box.files[0].name if len(box.files) == 1 else f"{len(box.files)} files")
 
 
+@pytest.mark.long
 def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     files = tuple(
         LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)

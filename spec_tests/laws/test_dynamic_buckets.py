@@ -70,6 +70,7 @@ def some_rules(draw):
     return Rule(target=draw(st.integers(1, 6)), most=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
 
 
+@pytest.mark.long
 @settings(max_examples=80)
 @given(rule=some_rules(), batches=st.lists(HASHES, max_size=4), loaded=st.lists(st.lists(st.integers(-20, 20), max_size=5, unique=True), max_size=3))
 def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
@@ -96,11 +97,17 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
 
 
 @settings(max_examples=40)
-@given(files=st.lists(HASHES, max_size=4), added=st.lists(st.integers(-(2**31), 2**31 - 1), unique=True, max_size=60), piece=st.integers(1, 5))
-def test_the_map_is_a_dict(files, added, piece):
+@given(
+    files=st.lists(HASHES, max_size=4),
+    added=st.lists(st.integers(-(2**31), 2**31 - 1), unique=True, max_size=60),
+    piece=st.integers(1, 5),
+    held=st.sampled_from([3, 1 << 23]),
+)
+def test_the_map_is_a_dict(files, added, piece, held):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_hashes, "PIECE", piece)
         patch.setattr(key_hashes, "_RECENT", piece)
+        patch.setattr(key_hashes, "_HELD", held)
         made = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(files))
         told = {one: bucket for bucket, hashes in enumerate(files) for one in hashes}
         for at in range(0, len(added), 7):
@@ -113,6 +120,9 @@ def test_the_map_is_a_dict(files, added, piece):
         assert {bucket: set(hashes.tolist()) for bucket, hashes in made.of_buckets(range(6))} == {
             bucket: {one for one, where in told.items() if where == bucket} for bucket in range(6)
         }
+        for bucket in range(6):
+            [(_, hashes)] = made.of_buckets([bucket])
+            assert sorted(hashes.tolist()) == sorted(one for one, where in told.items() if where == bucket)
 
 
 def test_the_worked_example():

@@ -213,6 +213,7 @@ def changed_to_int(tables_path, tmp_path):
 TEXTS = [("append_plain", "name"), ("append_avro", "name"), ("append_orc", "name"), ("dedup_overlapping_runs", "v"), ("dedup_orc", "v"), ("dedup_avro", "v")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize(("case", "column"), TEXTS)
 def test_a_value_that_cannot_be_cast_is_told_with_its_file(changed_to_int, case, column, engine):

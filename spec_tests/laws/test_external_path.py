@@ -50,6 +50,7 @@ def allowed(table, outside, scheme):
         path.write_text(json.dumps(schema))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["append_plain", "append_avro", "dedup_orc", "dedup_overlapping_runs"])
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
 def test_files_elsewhere_are_read(tables_path, tmp_path, case, scheme):

@@ -48,6 +48,7 @@ def compared(names):
     return cmp_to_key(order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @FEW
 @given(data=st.data())
@@ -147,6 +148,7 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
     assert pl.concat(parts).equals(whole) or plain(pl.concat(parts)) == plain(whole)
 
 
+@pytest.mark.long
 def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
     buffer = Buffer(key=("k",), spill=Spill(world=world.REAL))

@@ -71,6 +71,7 @@ def parted(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> 
 CUTS = st.lists(st.integers(0, 25), max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(histories(), CUTS)
 def test_fold_is_a_dictionary(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> None:
@@ -84,6 +85,7 @@ def test_fold_is_a_dictionary(history: list[tuple[int, tuple[Any, ...], int]], c
     assert list(identities(fold(parted(history, cuts)))) == wanted
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(histories(), CUTS)
 def test_merging_manifests_changes_no_fold(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> None:
@@ -96,6 +98,7 @@ def test_merging_manifests_changes_no_fold(history: list[tuple[int, tuple[Any, .
     assert set(merge(parts).numbers("kind").tolist()) <= {ADD}
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), IDENTITIES), max_size=12))
 def test_merge_is_the_references_map(history: list[tuple[int, tuple[Any, ...]]]) -> None:

@@ -36,6 +36,7 @@ def numbers(table):
     return sorted(table.scan().collect()["k"].to_list())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("only_value", ["false", "true"])
 @pytest.mark.parametrize("format_name", some(FORMATS, 3))
 def test_what_is_written_is_read(tmp_path, format_name, only_value):
@@ -222,6 +223,7 @@ def test_definitions_of_other_engines_lie_where_tables_have_theirs(tmp_path):
     assert numbers(lk.open(tmp_path / "t")) == [1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step, kind", some([pytest.param(step, kind) for step in ("overwrite", "append") for kind in ("error", "ambiguous")], 4))
 def test_what_fails_leaves_nothing(kind, step):
     """Each call to the storage fails once: either all is there, or the rows are what they were; no row is lost, and no temporary file is left."""

@@ -18,6 +18,7 @@ from lakekit.types import Field
 from spec_tests.roundtrip.writing import section, table, write
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["BIGINT", "INT", "DATE", "TIMESTAMP(3)"])
 def test_held_keys_answer_as_files_do(text, tmp_path):
     """Keys of whole numbers are found by binary search in what is held; the same keys, asked of the files."""

@@ -77,6 +77,7 @@ def test_damaged_files(chosen):
         covered(shown.open(offset))
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(chosen=st.data())
 def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):

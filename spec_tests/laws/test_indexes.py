@@ -127,6 +127,7 @@ def check_exact(name: str, t: DataType, leaf: Leaf, found: set[int], wanted: set
     assert found == wanted | with_nulls
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_conditions_over_several_columns(data: st.DataObject) -> None:
@@ -162,6 +163,7 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
     assert rows_of(found, count) >= {i for i in range(count) if holds(predicate, i)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_large_columns(name: str) -> None:
     """Many containers, blocks and chunks: bitmaps of every form, keys of every chunk."""
@@ -189,6 +191,7 @@ def test_large_columns(name: str) -> None:
         assert index.probe(payload, parse("STRING"), Leaf("c", "=", ("nobody",)), 150_000) is False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"version": "1"}, {"version": "2"}, {"version": "2", "index-block-size": "64 b"}], ids=["1", "2", "blocks"])
 @pytest.mark.parametrize("t", ["INT", "BIGINT", "DOUBLE", "STRING"])
 def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: dict[str, str]) -> None:

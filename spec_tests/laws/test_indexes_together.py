@@ -51,6 +51,7 @@ def alone(one: bytes, count: int, predicate: Predicate, types: dict[str, DataTyp
         return False
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_many_say_what_each_says(data: st.DataObject) -> None:
@@ -68,6 +69,7 @@ def test_many_say_what_each_says(data: st.DataObject) -> None:
         assert said == [alone(one, count, leaf, types) for one, count in zip(containers, counts, strict=True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS["bitmap"] + OPTIONS["bloom-filter"])
 @pytest.mark.parametrize("kind", ["INT", "DOUBLE"])
 def test_what_is_damaged_rules_nothing_out(options: dict[str, str], kind: str) -> None:

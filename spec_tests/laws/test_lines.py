@@ -44,6 +44,7 @@ def test_cells_are_what_the_rules_say_sign_by_sign(lines, count, how):
     assert [list(row) for row in zip(*(column.to_list() for column in found), strict=True)] == by_sign
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(ROWS, st.sampled_from([{}, {"field-delimiter": ";"}, {"csv.null-literal": "NULL"}, {"csv.escape-character": "^", "csv.quote-character": "'"}]))
 def test_csv_is_read_as_it_was_written(rows, options):
@@ -53,6 +54,7 @@ def test_csv_is_read_as_it_was_written(rows, options):
     assert csv.parsed(csv.printed(frame, COLUMNS, how), COLUMNS, list(SCHEMA), how).equals(kept)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(ROWS)
 def test_json_is_read_as_it_was_written(rows):

@@ -63,6 +63,7 @@ def walked(older, keys, columns):
     return {key: found[key] for key in asked if key in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
     handle = open_handle(str(tables_path / name))

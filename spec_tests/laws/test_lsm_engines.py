@@ -63,6 +63,7 @@ def test_the_order_of_files_is_irrelevant(case, data):
     assert canonical(one, case.rule) == canonical(other, case.rule)
 
 
+@pytest.mark.long
 @FEW
 @given(case=merges(), data=st.data())
 def test_slices_by_key_are_the_whole(case, data):
@@ -84,6 +85,7 @@ def test_merging_again_changes_nothing(case):
     assert canonical(plain(twice), case.rule) == canonical(once, case.rule)
 
 
+@pytest.mark.long
 @FEW
 @given(case=merges("deduplicate"), data=st.data())
 def test_merges_of_merges_are_the_merge(case, data):
@@ -114,6 +116,7 @@ def test_a_projection_reads_what_the_whole_says(case, data):
     assert keep(part) == keep(whole)
 
 
+@pytest.mark.long
 @FEW
 @given(case=merges(retractions=True))
 def test_deletes_are_dropped_by_those_who_read(case):

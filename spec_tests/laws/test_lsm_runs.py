@@ -120,6 +120,7 @@ VALUES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", VALUES)
 @FEW
 @given(drawn=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000), st.integers(0, 900)), min_size=1, max_size=8), limit=st.integers(1, 2000))

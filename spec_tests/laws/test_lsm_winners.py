@@ -64,6 +64,7 @@ def expected(kind, drawn, *, newest):
     return sorted(at for _, at in best.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @FEW
 @given(drawn=rows)

@@ -55,6 +55,7 @@ def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: Handle) -> 
     assert reads(handle) == [f"t/manifest/{name}" for name in (after.base_manifest_list, after.delta_manifest_list, *new)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [0, 3_000, 1 << 30])
 def test_what_is_kept_changes_no_answer(handle: Handle, budget: int) -> None:
     """With any budget, every snapshot asked in any order has the same live files as when nothing is known."""
@@ -205,19 +206,43 @@ def test_other_versions_are_refused_by_name(version: int) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=40))
-def test_a_shelf_forgets_what_was_not_used_for_longest(steps: list[tuple[int, int]]) -> None:
-    """The model: keys in order of use with their weights; the front goes while all weigh more than 100."""
+@given(st.lists(st.tuples(st.sets(st.integers(0, 9), min_size=1, max_size=3), st.integers(1, 40)), max_size=40))
+def test_a_shelf_forgets_what_was_not_used_for_longest_and_what_is_superseded(steps: list[tuple[set[int], int]]) -> None:
+    """The model: groups in order of use with their keys and weights; one goes when nothing of it is the newest, and the front while all weigh more than 100."""
     shelf = Shelf(100)
-    model: dict[int, tuple[int, int]] = {}
-    for step, (key, weight) in enumerate(steps):
-        found = shelf.get(key)
-        assert found == (model[key][0] if key in model else None)
-        if key in model:
-            model[key] = model.pop(key)
-        else:
-            shelf.put({key: step}, weight)
-            model[key] = (step, weight)
-            while sum(size for _, size in model.values()) > 100:
-                del model[next(iter(model))]
-        assert shelf.size_bytes == sum(size for _, size in model.values())
+    groups: dict[int, tuple[set[int], int]] = {}
+    for step, (keys, weight) in enumerate(steps):
+        for key in sorted(keys):
+            holding = next((number for number, (held, _) in groups.items() if key in held), None)
+            assert shelf.get(key) == holding
+            if holding is not None:
+                groups[holding] = groups.pop(holding)
+        if step % 3 == 2:
+            continue
+        shelf.put(dict.fromkeys(keys, step), weight)
+        groups = {number: (held - keys, size) for number, (held, size) in groups.items() if held - keys} | {step: (keys, weight)}
+        while sum(size for _, size in groups.values()) > 100:
+            del groups[next(iter(groups))]
+        assert shelf.size_bytes == sum(size for _, size in groups.values())
+
+
+def test_manifests_decoded_apart_are_put_together_once(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries of a snapshot are the same object the next time, and weigh what they are; a few of many manifests are not worth a copy of their own."""
+    small = replace(handle, world=World())
+    newest = snapshots.latest(small)
+    assert newest is not None
+    files = manifests.manifest_files(small, newest)
+    for file in files:
+        manifests.read_entries(small, [file])
+    copies: list[int] = []
+    concat = entries.concat
+    monkeypatch.setattr(entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
+    first = manifests.live(small, newest)
+    assert max(copies) == len(files) > 2
+    weight = small.world.decoded.size_bytes
+    copies.clear()
+    assert manifests.live(small, newest) is manifests.live(small, newest)
+    assert manifests.live(small, newest).table.equals(first.table)
+    assert max(copies, default=1) == 1
+    assert manifests.live(small, files[:1]).table.equals(manifests.live(replace(handle, world=World()), files[:1]).table)
+    assert small.world.decoded.size_bytes < 2 * weight

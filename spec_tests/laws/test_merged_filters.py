@@ -36,6 +36,7 @@ def conditions(full: pl.DataFrame):
         yield pl.col(name).is_null()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("few", [0.0, 2.0], ids=["all keys", "keys of the rows found"])
 def test_conditions_and_merges_change_places(few, monkeypatch):
     monkeypatch.setattr(read, "FEW", few)

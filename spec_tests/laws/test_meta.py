@@ -367,6 +367,7 @@ def test_statistics() -> None:
     assert statistics.of(handle, replace(snapshot, statistics=None)) is None
 
 
+@pytest.mark.long
 def test_golden_tables_open(tables_path: Path) -> None:
     for path in sorted(path for path in tables_path.iterdir() if path.is_dir()):
         handle = open_handle(path)

@@ -43,6 +43,7 @@ KEY = st.tuples(st.none() | st.integers(0, 1), st.none() | st.integers(-1, 1), s
 ROWS = st.lists(st.tuples(KEY, st.integers(0, 9), st.booleans()), min_size=1, max_size=8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", some(MODES, 8))
 @settings(max_examples=40 if DEEP else 2, deadline=None)
 @given(batches=st.lists(ROWS, min_size=1, max_size=4), full=st.booleans())
@@ -66,6 +67,7 @@ def test_a_table_is_a_dict(tmp_path_factory, mode, batches, full):
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_rows_of_null_keys_are_changed(tmp_path):
     t = made(tmp_path / "t", bucket="2")
     t.upsert([{"p": p, "k": k, "s": None, "v": 1} for p in (None, 0) for k in (None, 0)])

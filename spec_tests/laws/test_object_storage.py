@@ -60,6 +60,7 @@ def test_laws(law: Callable[[Storage, str], None], page_size: int, shared: S3Ser
     assert not [key for key in shared.keys("") if "probe" in key], "the probe removes what it wrote"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(["gs", "azure"], 2))
 def test_laws_of_other_stores(kind: str) -> None:
     with S3Server(kind=kind, page_size=3) as server:
@@ -278,6 +279,7 @@ def claims(server: S3Server, fault: str, times: int = 1) -> objects.ObjectStorag
     return storage
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["lose", "lose-500", "drop", "503"])
 @pytest.mark.parametrize("times", some([3, 1, 2], 3))
 def test_a_claim_whose_answer_was_lost_is_settled_by_reading(fault: str, times: int, server: S3Server) -> None:

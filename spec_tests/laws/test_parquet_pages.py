@@ -97,6 +97,7 @@ def columns(draw):
     return parse(kind), pa.array(rows, arrow), draw(st.sampled_from(able))
 
 
+@pytest.mark.long
 @given(
     columns(),
     st.fixed_dictionaries(

@@ -103,6 +103,7 @@ def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 # ---- no match is lost ----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_every_file_with_a_match_is_planned(data):
@@ -116,6 +117,7 @@ def test_every_file_with_a_match_is_planned(data):
     assert not lost, f"{case}: {lost} hold rows that satisfy {condition}"
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_every_version_of_a_match_is_planned(data):
@@ -204,6 +206,7 @@ def test_statistics_drop_no_match(data, kind):
         assert keep or not values.to_frame().filter(condition).height, f"{values.to_list()} holds a match of {condition}"
 
 
+@pytest.mark.long
 @FEW
 @given(st.data(), st.sampled_from(["INT", "BIGINT", "DATE"]))
 def test_statistics_drop_what_polars_itself_would_skip(data, kind):
@@ -231,6 +234,7 @@ def test_statistics_drop_what_polars_itself_would_skip(data, kind):
 # ---- what is promised to be dropped --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_partitions_are_chosen_exactly(data):
@@ -261,6 +265,7 @@ def equal_to(row: dict, keys) -> pl.Expr | None:
     return pl.all_horizontal(pl.col(key) == pl.lit(row[key]) for key in keys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", BUCKETED)
 def test_a_named_key_leaves_its_bucket(case):
     """For every key of the table: the files planned lie in the one bucket that holds the key, as found by looking at all rows."""
@@ -319,6 +324,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     assert dropped
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_a_key_is_looked_for_where_ranges_allow(data):
@@ -339,6 +345,7 @@ def test_a_key_is_looked_for_where_ranges_allow(data):
     assert names(planned(case, pl.col(key) == literal)) <= allowed, f"{case}: {value}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some(INDEXED, 4))
 def test_file_indexes_drop_files_or_rows_and_no_match(case):
     full, dropped = collected(case), 0
@@ -367,6 +374,7 @@ def test_file_indexes_drop_files_or_rows_and_no_match(case):
 # ---- limits and counts ---------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_a_limit_reads_no_more_files_than_it_takes(data):
@@ -394,6 +402,7 @@ def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
     assert set(plan_read(handle, position, limit=1).chosen.tolist()) == set(plan_read(handle, position).chosen.tolist())
 
 
+@pytest.mark.long
 @FEW
 @given(st.data())
 def test_the_counts_of_the_funnel_add_up(data):

@@ -37,6 +37,7 @@ def places(handle):
         yield partition, bucket, total, rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIXED)
 def test_rows_of_golden_tables_are_sent_where_they_lie(name):
     handle = open_handle(str(TABLES / name))
@@ -49,6 +50,7 @@ def test_rows_of_golden_tables_are_sent_where_they_lie(name):
     assert seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_keys_of_golden_tables_stay_in_their_dynamic_bucket(name):
     handle = open_handle(str(TABLES / name))
@@ -66,6 +68,7 @@ def test_keys_of_golden_tables_stay_in_their_dynamic_bucket(name):
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", None, "", "long enough to leave its slot"]), st.sampled_from([0.0, -0.0, 1.5, None]), st.integers(0, 40)))
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(rows=ROWS, count=st.integers(1, 5))
 def test_split_is_a_stable_grouping(rows, count):

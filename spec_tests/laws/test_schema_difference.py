@@ -26,6 +26,7 @@ def schemas(draw):
     return TableSchema(id=draw(st.integers(0, 5)), fields=fields, highest_field_id=9, options=Frozen(options))
 
 
+@pytest.mark.long
 @given(schemas(), schemas())
 def test_columns_come_and_go_by_id(older, newer):
     found = difference("t", older, newer)

@@ -73,6 +73,7 @@ def files(t: lk.Table, partition: bytes | None = None) -> list[pl.DataFrame]:
 # ---- tables ------------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [SMALL, CUT], ids=["at once", "range by range"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_rows_stay_and_stand_in_order(tmp_path, strategy, options):
@@ -113,6 +114,7 @@ def test_where_chooses_partitions(tmp_path):
         t.compact(order_by="s", where="a = 1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [SMALL, CUT], ids=["at once", "range by range"])
 def test_deleted_rows_go_with_their_vectors(tmp_path, options):
     t = filled(tmp_path, **{"deletion-vectors.enabled": "true"})
@@ -155,6 +157,7 @@ def test_rows_appended_meanwhile_stay(tmp_path):
     same_rows(pl.concat([before, more]), rows(t))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("meanwhile", ["compact", "delete", "mark"])
 def test_files_that_others_changed_meanwhile_are_a_conflict(tmp_path, meanwhile):
     t = filled(tmp_path, **({"deletion-vectors.enabled": "true"} if meanwhile == "mark" else {}))

@@ -51,6 +51,7 @@ def by_bucket(t: lk.Table) -> dict[tuple[bytes, int], pl.DataFrame]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy, memory", some([pytest.param(how, size) for size in ("8 kb", "256 mb") for how in ("order", "zorder", "hilbert")], 6))
 def test_rows_stay_and_buckets_follow_the_order(tmp_path, strategy, memory):
     t = filled(tmp_path)
@@ -69,6 +70,7 @@ def test_rows_stay_and_buckets_follow_the_order(tmp_path, strategy, memory):
                 assert after["a"].null_count() == 0
 
 
+@pytest.mark.long
 def test_keys_stay_in_their_new_bucket_when_they_are_written_again(tmp_path):
     t = filled(tmp_path)
     t.compact(order_by="a")
@@ -83,6 +85,7 @@ def test_keys_stay_in_their_new_bucket_when_they_are_written_again(tmp_path):
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_where_leaves_other_partitions_alone(tmp_path):
     t = filled(tmp_path)
     before = rows(t)
@@ -93,6 +96,7 @@ def test_where_leaves_other_partitions_alone(tmp_path):
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     some(
@@ -118,6 +122,7 @@ def test_whatever_the_table_merges_and_hides(tmp_path, more):
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     t = filled(tmp_path)
     before, real = rows(t), sort_compact.Writers.prepare
@@ -137,6 +142,7 @@ def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     assert t.check(deep=True).ok
 
 
+@pytest.mark.long
 def test_a_writer_that_chose_its_buckets_before_is_refused(tmp_path):
     t = filled(tmp_path)
     with t.writer(commit_user="job") as writer:
@@ -154,6 +160,7 @@ def test_nothing_is_sorted_where_nothing_is(tmp_path):
     assert t.compact(order_by="a").snapshot_ids == ()
 
 
+@pytest.mark.long
 @settings(max_examples=100 if DEEP else 2, deadline=None)
 @given(
     batches=st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9), st.none() | st.integers(-2, 2)), min_size=1, max_size=8), min_size=1, max_size=4),

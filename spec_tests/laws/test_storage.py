@@ -14,17 +14,18 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.local import LocalStorage
+from lakekit.storage.local import Gathering, LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.storage.together import write_together
+from lakekit.storage.together import gathering, settle, write_together
 from lakekit.testing.storage_laws import LAWS
+from spec_tests.reliability.power import Power
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.parametrize("make", [LocalStorage, MemoryStorage])
+@pytest.mark.parametrize("make", [LocalStorage, Gathering, MemoryStorage])
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_laws(law: Callable[[Storage, str], None], make: Callable[[], Storage], tmp_path: Path) -> None:
     storage = make()
@@ -186,3 +187,89 @@ def test_files_that_cannot_be_synced_together_leave_nothing(tmp_path, monkeypatc
     storage = MemoryStorage()
     write_together(storage, [("/t/a", b"1"), ("/t/b", b"2")])
     assert storage.read("/t/b") == b"2"
+
+
+@pytest.fixture
+def power(monkeypatch):
+    return Power(monkeypatch)
+
+
+def put(storage: Storage, path: Path, data: bytes = b"data") -> str:
+    with storage.open_write(str(path)) as file:
+        file.write(data)
+    return str(path)
+
+
+def test_what_is_gathered_is_safe_before_anything_is_claimed(tmp_path, power):
+    storage = gathering(LocalStorage())
+    paths = [put(storage, tmp_path / "bucket-0" / "data-0"), put(storage, tmp_path / "bucket-1" / "data-0")]
+    write_together(storage, [(str(tmp_path / "manifest" / name), name.encode()) for name in ("a", "b")])
+    paths += [str(tmp_path / "manifest" / name) for name in ("a", "b")]
+    assert not power.safe & set(paths)
+    assert [LocalStorage().exists(path) for path in paths] == [True] * 4
+    assert storage.put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+    assert power.claimed[str(tmp_path / "snapshot-1")] >= set(paths)
+    power.safe.clear()
+    assert storage.put_if_absent(str(tmp_path / "snapshot-2"), b"2")
+    assert not power.safe & set(paths)  # once is enough
+
+
+def test_what_is_gathered_is_safe_once_it_is_settled(tmp_path, power):
+    storage = gathering(LocalStorage())
+    path = put(storage, tmp_path / "data-0")
+    assert path not in power.safe
+    settle(storage)
+    assert path in power.safe & power.named
+
+
+def test_big_files_are_safe_at_once(tmp_path, power):
+    path = put(gathering(LocalStorage()), tmp_path / "data-0", bytes(2 << 20))
+    assert path in power.safe & power.named
+
+
+def test_what_could_not_be_synced_is_never_taken_for_safe(tmp_path, power):
+    storage = gathering(LocalStorage())
+    path = put(storage, tmp_path / "data-0")
+    power.failing = "data-0"
+    with pytest.raises(StorageFailed, match="data-0: Input/output error"):
+        storage.put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+    power.failing = ""  # the system forgets that it failed
+    for _ in range(2):
+        with pytest.raises(StorageFailed, match="data-0 could not be synced: its rows must be written again"):
+            storage.put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+    storage.delete([path])
+    assert storage.put_if_absent(str(tmp_path / "snapshot-1"), b"1")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot-1"]
+
+
+def test_names_that_could_not_be_synced_are_never_taken_for_safe(tmp_path, power):
+    storage = gathering(LocalStorage())
+    paths = [put(storage, tmp_path / "bucket-0" / name) for name in ("data-0", "data-1")]
+    power.failing = "bucket-0"
+    with pytest.raises(StorageFailed, match="bucket-0/: Input/output error"):
+        settle(storage)
+    power.failing = ""
+    for path in paths:
+        with pytest.raises(StorageFailed, match=f"{path} could not be synced"):
+            settle(storage)
+        storage.delete([path])
+    settle(storage)
+
+
+def test_a_file_that_is_gone_is_told_when_it_should_be_safe(tmp_path):
+    storage = gathering(LocalStorage())
+    Path(put(storage, tmp_path / "data-0")).unlink()
+    with pytest.raises(FileMissing, match="data-0"):
+        settle(storage)
+
+
+def test_gathering_is_the_local_disk_and_no_other():
+    storage = gathering(LocalStorage())
+    assert storage == LocalStorage() == storage
+    assert hash(storage) == hash(LocalStorage())
+    assert {("kept", LocalStorage()): 1}[("kept", storage)] == 1
+    assert type(pickle.loads(pickle.dumps(storage))) is LocalStorage
+    memory = MemoryStorage()
+    assert gathering(memory) is memory
+    settle(memory)
+    assert gathering(storage) is storage

@@ -43,12 +43,14 @@ def named(table):
     return dict(table.tags().select("tag", "snapshot_id").rows())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ms", "expected"), [(0, 1), (1000, 1), (1001, 2), (2000, 2), (2001, 4), (5000, 5)])
 def test_a_tag_is_of_the_first_snapshot_since_a_time(table, ms, expected):
     table.create_tag("a", since=instant(ms))
     assert named(table) == {"a": expected}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("watermark", "expected"), [(-5, 2), (20, 2), (21, 4), (40, 4), (50, 5)])
 def test_a_tag_is_of_the_first_snapshot_that_is_as_far(table, watermark, expected):
     table.create_tag("a", watermark=watermark)
@@ -87,6 +89,7 @@ def test_what_a_tag_cannot_be_of(table):
     assert named(table) == {"a": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("watermark", "expected"), [(20, 2), (39, 2), (40, 4), (49, 4), (50, 5), (10**15, 5)])
 def test_back_to_a_watermark(table, watermark, expected):
     """A snapshot without a watermark, such as 3, is passed over."""

@@ -11,6 +11,7 @@ there, everything is done that is done on main.
 
 from __future__ import annotations
 
+import os
 from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -349,6 +350,8 @@ class Care(Shape):
         before = on_disk(folder)
         told = {str(Path(one).relative_to(folder)) for one in named_by_any(self.table.handle())}
         lost = planted(folder)
+        for one in folder.rglob("*"):  # what an earlier cleaning found old is young again
+            os.utime(one)
         assert self.table.remove_orphans(dry_run=False).is_empty(), "young files went"
         aged(one for one in folder.rglob("*") if one.is_file())
         found = self.table.remove_orphans(force=True)

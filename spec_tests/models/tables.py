@@ -197,6 +197,8 @@ class _Drawing:
     def _partial(self) -> None:
         self.columns |= {"a": "INT", "b": "STRING", "c": "BIGINT"}
         how = self.pick("plain", "ignore", "remove", "groups", "groups", "retract", "remove by group")
+        if how == "remove by group" and self.outside:
+            how = "groups"  # as of aggregation that removes
         if how in ("plain", "ignore"):
             self._sequence(may_descend=False)
         if how == "ignore":
@@ -233,8 +235,10 @@ class _Drawing:
 
     def _aggregation(self) -> None:
         how = self.pick("adds", "adds", "retracts freely", "retracts freely", "retracts", "removes")
-        if how == "retracts freely" and self.outside:
-            how = "adds"  # two retractions that meet before the row they are of would leave the partition without a value
+        if how in ("retracts freely", "removes") and self.outside:
+            # two retractions that meet before the row they are of would leave the partition without a value; a key that was deleted goes on from what
+            # the delete says (the reference's too) where its new bucket is its old one, which the dict does not know
+            how = "adds"
         functions, unretracted = {}, set()
         for at in range(self.pick(2, 3, 4)):
             text = self.pick(*FUNCTIONS)

@@ -101,6 +101,7 @@ def test_a_key_that_moves_leaves_a_delete_whatever_its_column_of_kinds_says(tmp_
     assert table.scan().sort("k").collect().rows() == [(1, 1, "+I"), (2, 0, "+I")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["rollback", "branch"])
 def test_a_snapshot_that_came_back_from_a_tag_without_its_changelog_stops_no_deletion(tmp_path, way):
     table = made(tmp_path, **{"changelog-producer": "input", "write-only": "true"})

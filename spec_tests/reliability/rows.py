@@ -7,6 +7,7 @@ SCRIPTS["key: upsert"].change     a change that a user makes, and makes again af
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,6 +92,7 @@ SCRIPTS: dict[str, Script] = {
     "key: update": Script("key", lambda t: t.update({"v": "'new'"}, where="k < 3")),
     "key: merge": Script("key", merged),
     "key: drop": Script("key", lambda t: t.drop_partitions([{"p": "a"}])),
+    "key: partitions expire": Script("key", lambda t: t.expire_partitions(expiration=timedelta(0), strategy="update-time")),
     "key: truncate": Script("key", lambda t: t.truncate()),
     "key: rescale": Script("key", lambda t: t.rescale(2)),
     "key: alter": Script("key", altered(lk.add_column("w", "INT"))),

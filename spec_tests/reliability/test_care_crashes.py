@@ -234,6 +234,7 @@ def failing(name: str, producer: str, at: int, kind: str, judged: set[frozenset[
     check_clean(store)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(CHORES)[::4])
 def test_some_calls_of_chores_fail(name):
     judged: set[frozenset[tuple[str, bytes]]] = set()
@@ -281,6 +282,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", some([*PAIRS, *((second, first) for first, second in PAIRS)], 9))
 def test_two_chores_at_once_leave_every_root_its_files(pair):
     """The second chore is done as a whole before each call of the first one."""

@@ -172,6 +172,7 @@ def dealt(kind: str, seed: int) -> Game:
     return game
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS if DEEP or WHOLE else KINDS[::4])
 def test_all_at_once_nothing_is_lost_and_readers_see_what_was(kind: str):
     reads = 0

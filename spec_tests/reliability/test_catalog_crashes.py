@@ -141,6 +141,7 @@ def old() -> list[Any]:
     return seen(catalog(Disk(built())), "d.t")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHANGES)
 def test_some_calls_of_catalogs_fail(name):
     judged: set[frozenset[tuple[str, bytes]]] = set()

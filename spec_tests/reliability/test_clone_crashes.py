@@ -80,6 +80,7 @@ def rows(store: MemoryStorage, root: str) -> list[tuple]:
     return sorted(Table(location=root, name="t", storage=store).scan().collect().rows(), key=repr)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store_of", [Foldered, FaultyStorage], ids=["folders", "store"])
 def test_a_table_or_none(store_of):
     before = built()
@@ -114,6 +115,7 @@ def test_a_table_or_none(store_of):
     assert seen == ({"none", "whole"} if store_of is Foldered else {"none", "whole", "empty"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store_of", [Foldered, FaultyStorage], ids=["folders", "store"])
 def test_whoever_is_first_at_a_place_has_it(store_of):
     """Another clone of the same files comes to the same place between any two calls: one of them is there, whole."""

@@ -80,6 +80,7 @@ MEANWHILE: dict[Callable[[MemoryStorage], None], tuple[int, int]] = {committed: 
 """What others do, and the newest and oldest snapshot after it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_b24_hints_that_change_while_they_are_read(meanwhile: Callable[[MemoryStorage], None]):
     newest, oldest = MEANWHILE[meanwhile]
@@ -153,6 +154,7 @@ def check_times(handle: Handle, times: Sequence[int], asked: int, *, rising: boo
             assert number == 1 or times[number - 2] < time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", clocks(10))
 @pytest.mark.parametrize("hint", some([None, b"1", b"2500", b"1200", b"2501", b"9" * 19], 3))
 def test_2500_snapshots(clock: str, hint: bytes | None):
@@ -171,6 +173,7 @@ def server() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some([(60, 1, "equal"), (2500, 1000, "right"), (60, 1, "skewed"), (2500, 1000, "equal")], 2))
 def test_snapshots_over_pages_of_a_listing(case: tuple[int, int, str], server: S3Server):
     count, page_size, clock = case

@@ -92,6 +92,7 @@ ELSEWHERE: dict[str, Callable[[Table], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["append marked", "dynamic"])
 def test_b10_what_a_commit_does_not_change_it_passes_on(kind: str):
     start = copy(filled(kind))

@@ -107,11 +107,13 @@ def clean(table: Table) -> object:
     return table.remove_orphans(dry_run=False, older_than=timedelta(0), force=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("branch", ["main", "b"])
 def test_b1_what_expires_while_orphans_are_looked_for_costs_nothing(branch: str):
     cleaned(lambda store: on(store, branch).expire_snapshots(**FAR))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", some(["commit", "tag", "branch", "compact"], 4))
 def test_b2_what_is_committed_while_orphans_are_looked_for_is_none(change: str):
     changes: dict[str, Callable[[Table], object]] = {
@@ -136,6 +138,7 @@ DELETING: dict[str, Callable[[MemoryStorage], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", some(product(BRANCHES, TAGS), 4))
 def test_b3_a_tag_that_cannot_be_read_stops_every_deletion_of_files(broken: tuple[str, str]):
     branch, tag = broken
@@ -153,6 +156,7 @@ def test_b3_a_tag_that_cannot_be_read_stops_every_deletion_of_files(broken: tupl
                 assert before <= store.files.keys(), (name, data)
 
 
+@pytest.mark.long
 def test_b3_tags_and_branches_keep_what_they_began_with():
     """Everything that main has is gone but its newest snapshot; then each branch goes on, and so do its tags."""
     store = copy(built())
@@ -181,6 +185,7 @@ STEPS: dict[str, Callable[[Table], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", some(list(permutations(STEPS, 3))[::2], 9), ids=",".join)
 def test_b4_tags_go_and_tables_go_back_in_every_order(order: tuple[str, ...]):
     store = copy(built())
@@ -197,6 +202,7 @@ def test_b4_tags_go_and_tables_go_back_in_every_order(order: tuple[str, ...]):
     assert seen(opened(store))
 
 
+@pytest.mark.long
 def test_b4_files_of_a_tag_go_with_the_last_root_that_needs_them():
     """And not before: each file is held against what roots need, after each deletion."""
     store = copy(built())

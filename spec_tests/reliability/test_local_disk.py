@@ -106,6 +106,7 @@ def ways(calls: int, every: int, turn: int) -> list[tuple[int, BaseException, bo
     return found
 
 
+@pytest.mark.long
 def test_some_calls_to_the_system_fail(tmp_path, system):
     failing(tmp_path, system, "dynamic", every=11)
 

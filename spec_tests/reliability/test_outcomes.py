@@ -120,6 +120,7 @@ def test_a_job_that_starts_again_with_other_files_commits_once():
 # ---- rows and their compaction -----------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_rows_whose_compaction_lost_a_race_are_committed_and_not_refused():
     """An error would say that nothing was committed, and rows that are written again would be there twice."""
     store = copy(filled("key"))
@@ -157,6 +158,7 @@ def test_a_compaction_alone_that_lost_is_told_and_leaves_nothing():
     assert compacted(opened(store)).snapshot_ids == (), "the other one did it"
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_between_rows_and_their_compaction():
     store = copy(filled("key"))
     claim = claim_of(store, appended, "snapshot-5")
@@ -202,6 +204,7 @@ def test_a_schema_whose_answer_was_lost_is_looked_up():
 # ---- hash indexes ------------------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_messages_of_two_turns_are_committed_at_once():
     """What the second turn rests on is what the first one wrote."""
     store = copy(filled("dynamic"))

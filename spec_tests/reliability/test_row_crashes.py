@@ -36,6 +36,7 @@ def one_after_another(monkeypatch):
     monkeypatch.setattr(world, "in_pool", lambda: True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(SCRIPTS)[::7])
 def test_some_calls_fail(name: str):
     turn = sum(name.encode())

@@ -150,6 +150,7 @@ def columns(data: bytes) -> list[dict[str, Any]]:
 WAYS = [{"FEW_RECORDS": -1, "FEW_LANES": 1}, {"FEW_RECORDS": -1, "FEW_LANES": 1000}, {"FEW_RECORDS": 1000}]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(files(), st.sampled_from(CODECS), st.sampled_from([1, 100, 64_000]))
 def test_what_we_write(file: tuple[Any, list[dict[str, Any]]], codec: str, interval: int) -> None:
@@ -163,6 +164,7 @@ def test_what_we_write(file: tuple[Any, list[dict[str, Any]]], codec: str, inter
     assert list(fastavro.reader(io.BytesIO(data))) == [for_fastavro(row, schema) for row in rows]
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(files(), st.sampled_from([1, 64_000]))
 def test_what_fastavro_writes(file: tuple[Any, list[dict[str, Any]]], interval: int) -> None:
@@ -245,6 +247,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     return kind, bytes(found)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(damaged(), st.sampled_from(WAYS))
 def test_damaged_files_give_a_value_or_an_error_of_ours(file: tuple[str, bytes], way: dict[str, int]) -> None:
@@ -261,6 +264,7 @@ def test_damaged_files_give_a_value_or_an_error_of_ours(file: tuple[str, bytes],
             assert error.feature
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(WAYS))
 def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str, int]) -> None:
@@ -406,6 +410,7 @@ def test_floats_keep_their_bits() -> None:
     assert found == rows
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_guess_changes_an_answer(data: st.DataObject) -> None:

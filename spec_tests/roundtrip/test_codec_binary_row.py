@@ -73,6 +73,7 @@ def tables(draw: st.DrawFn, texts: list[str]) -> tuple[list[DataType], list[tupl
     return types, draw(st.lists(st.tuples(*map(values, types)), max_size=6))
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(tables([*SIMPLE, *NESTED]))
 def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataType], list[tuple[Any, ...]]]) -> None:
@@ -106,6 +107,7 @@ def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[Dat
     assert [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows[head:stop]] for i in range(len(types))]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_rows_give_a_value_or_are_refused(data: st.DataObject) -> None:

@@ -133,6 +133,7 @@ def wide_bomb(containers: int) -> bytes:
     return deletion_vector.MAGIC_64 + struct.pack("<q", 2) + b"".join(struct.pack("<i", high) + half for high in (0, 9))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("decode", "most", "make"),
     [(bitmap.decode, 128, bomb), (lambda data: deletion_vector.decode(b"\x5e\x43\xf2\xd0" + data), 128, bomb), (deletion_vector.decode, 64, wide_bomb)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import avro
@@ -55,6 +56,7 @@ def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFile], list[d
     return files, places, entries.concat([entries.empty(), *(entries.of_files([file], **place) for file, place in zip(files, places, strict=True))])
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(some_entries(), CODECS)
 def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entries], codec: str) -> None:
@@ -71,6 +73,7 @@ def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entr
 KINDS = st.sampled_from([("orc", "zstandard"), ("orc", "null"), ("parquet", "zstandard"), ("parquet", "snappy"), ("parquet", "deflate")])
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(some_entries(), KINDS)
 def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entries], how: tuple[str, str]) -> None:
@@ -83,6 +86,7 @@ def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, A
     assert found.table.equals(written.table)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(some_entries(12), CODECS), max_size=5))
 def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
@@ -118,6 +122,7 @@ def test_manifest_list_of_another_format(files: list[ManifestFile], how: tuple[s
     assert manifest.decode_list(manifest.encode_list(files, kind=how[0], codec=how[1])) == files
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LISTED, max_size=6), CODECS)
 def test_manifest_list(files: list[ManifestFile], codec: str) -> None:
@@ -157,6 +162,7 @@ def test_index_manifest_of_another_format(found: list[IndexEntry], how: tuple[st
     assert index_manifest.decode(index_manifest.encode(found, kind=how[0], codec=how[1])) == found
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(INDEXES, max_size=5), CODECS)
 def test_index_manifest(found: list[IndexEntry], codec: str) -> None:

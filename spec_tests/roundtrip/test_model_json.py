@@ -115,6 +115,7 @@ def schemas(draw: st.DrawFn) -> TableSchema:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(SNAPSHOTS, st.data())
 def test_snapshots(snapshot: Snapshot, data: st.DataObject) -> None:
@@ -132,6 +133,7 @@ def test_snapshots(snapshot: Snapshot, data: st.DataObject) -> None:
     assert hash(found) == hash(snapshot)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(schemas())
 def test_schemas(schema: TableSchema) -> None:
@@ -143,6 +145,7 @@ def test_schemas(schema: TableSchema) -> None:
     assert set(found.trimmed_primary_keys) == set(schema.primary_keys) - set(schema.partition_keys)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(schemas())
 def test_ids_are_given_once(schema: TableSchema) -> None:
@@ -247,6 +250,7 @@ def allowed(decode: Callable[[bytes], Any], data: bytes) -> bool:
     return refused is None or refused.feature is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(DECODERS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.binary(max_size=80) | st.text(max_size=40).map(str.encode) | JSON.map(lambda value: json.dumps(value, default=float).encode()))
@@ -264,6 +268,7 @@ def test_valid_bytes_with_a_fault(name: str, at: int, cut: int, put: bytes) -> N
     assert allowed(DECODERS[name], valid[:at] + put + valid[at + cut :])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(DECODERS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

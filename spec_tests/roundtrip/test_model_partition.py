@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
@@ -52,6 +53,7 @@ VALUES: list[tuple[str, st.SearchStrategy[Any]]] = [
 TYPED = st.sampled_from(VALUES).flatmap(lambda pair: st.tuples(st.just(parse(pair[0])), st.none() | pair[1]))
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TYPED, max_size=3), st.booleans())
 def test_values_come_back_from_directories(typed: list[tuple[DataType, Any]], legacy: bool) -> None:

@@ -128,6 +128,7 @@ def keyed(draw):
     return fields, [field.name for field in fields[: len(types)]], frame, {"file.format": form, "data-file.thin-mode": draw(st.sampled_from(("true", "false")))}
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(keyed(), st.data())
 def test_key_tables(case, data):
@@ -242,6 +243,7 @@ def test_formats_and_codecs_by_level_and_kind(tmp_path):
     assert [format_of(name) for name in names] == ["avro", "orc", "parquet", "parquet"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 def test_files_roll_at_their_size(tmp_path, form):
     handle = table(tmp_path / "t", [ID, NAME], options={"file.format": form, "target-file-size": "100 kb", "file.block-size": "20 kb"})

@@ -70,6 +70,7 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     assert lowest[4] is None
 
 
+@pytest.mark.long
 def test_a_footer_longer_than_what_is_held_back_makes_a_gap(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_pass, "HELD_BYTES", 100)
     handle, rows = table(tmp_path / "t", FIELDS), frame()

@@ -1,0 +1,82 @@
+"""Others make two snapshots and all before the newest expire, between any two calls of a commit: it is in the newest snapshot, or nobody was told that it is.
+
+RELIABILITY I1; found by game 276 of "append marked" in `test_care_turns.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lakekit import world
+from lakekit.errors import CommitStateUnknown, Conflict
+from lakekit.meta import snapshots
+from lakekit.model import hint
+from lakekit.storage.protocol import FileMissing
+from spec_tests.longer import some
+from spec_tests.reliability.faulty import FaultyStorage
+from spec_tests.reliability.kept import needed_of
+from spec_tests.reliability.rows import SCRIPTS, before, opened, seen
+from spec_tests.reliability.test_care_turns import FAR, dealt, fair
+
+OTHERS = [{"p": "z", "k": key, "v": "theirs"} for key in (91, 92)]
+ADDS = ("append: stream", "key: stream", "key: upsert", "dynamic: upsert")
+"""What comes to the same whenever it is done."""
+CHANGES = (*ADDS, "key: delete", "append: delete", "append marked: delete", "append: compact", "append: drop", "key: truncate")
+
+
+@pytest.fixture(autouse=True)
+def one_after_another(monkeypatch):
+    monkeypatch.setattr(world, "in_pool", lambda: True)
+
+
+def others(store) -> None:
+    for row in OTHERS:
+        opened(store).append([row])
+    opened(store).expire_snapshots(retain_max=1, retain_min=1, older_than=FAR)
+
+
+def claims(name: str) -> list[int]:
+    """The calls that claim a snapshot, those after them until the hint is written, and the first one of all."""
+    store = FaultyStorage(before(name))
+    SCRIPTS[name].change(opened(store))
+    found = [at for at, (call, path) in enumerate(store.trace) if call == "put_if_absent" and "/snapshot-" in path]
+    assert found
+    return [0, *(at + step for at in found for step in range(5) if at + step < len(store.trace))]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", some(CHANGES, 4))
+def test_a_commit_that_others_and_an_expiry_overtake(name):
+    was = set(seen(opened(before(name)))[1])
+    done = before(name)
+    SCRIPTS[name].change(opened(done))
+    alone = set(seen(opened(done))[1])
+    theirs = {(row["p"], row["k"], row["v"]) for row in OTHERS}
+    told = 0
+    for at in claims(name):
+        store = before(name)
+        try:
+            SCRIPTS[name].change(opened(FaultyStorage(store, meanwhile={at: lambda store=store: others(store)})))
+            told += 1
+            left = (alone - was) if name not in {"key: truncate", "append: drop"} else set()
+            found = set(seen(opened(store))[1])
+            assert left <= found, at
+            assert not (was - alone) & found, at
+        except (Conflict, FileMissing, CommitStateUnknown) as refused:
+            assert name not in ADDS or isinstance(refused, FileMissing), at
+            found = set(seen(opened(store))[1])
+        assert found - was - alone == theirs or name == "key: truncate", at
+        assert len(seen(opened(store))[1]) == len(found), at
+        handle = opened(store).handle()
+        assert needed_of(handle) <= store.files.keys(), at
+        numbers = snapshots.ids(handle)
+        assert numbers == list(range(numbers[0], numbers[-1] + 1)), at
+        assert hint.decode(store.read(handle.layout.latest_hint)) in numbers, at
+    assert told
+
+
+def test_the_game_that_found_it():
+    game = dealt("append marked", 276)
+    game.play()
+    fair("append marked", 276, game)
+    assert not game.refused
