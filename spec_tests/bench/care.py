@@ -87,15 +87,17 @@ class Bench:
         return table
 
     def expiry(self) -> list[Line]:
-        """Each round on copies of one table, so that both remove files that were made the same way."""
+        """Each round on copies of one table, so that both remove files that were made the same way, and that are on the disk as those of an old table are."""
         made = self.rewritten("rewritten")
         own, plain = [], []
         for turn in range(self.rounds):
             table = lk.open(str(shutil.copytree(made.location, self.folder / f"expires-{turn}")))
             other = Path(shutil.copytree(made.location, self.folder / f"limit-{turn}"))
             before = {path.relative_to(table.location) for path in Path(table.location).rglob("*")}
+            os.sync()  # or who goes first waits for what copying left to write
             own.append(spent(lambda: table.expire_snapshots(retain_max=1, retain_min=1, max_deletes=2 * self.files)))  # noqa: B023 - called at once
             gone = [str(other / path) for path in before - {path.relative_to(table.location) for path in Path(table.location).rglob("*")}]
+            os.sync()
             plain.append(spent(lambda: unlinked(gone)))  # noqa: B023 - called at once
             assert table.snapshots().height == 1
             assert table.scan().select(pl.len()).collect().item() == 8 * self.files

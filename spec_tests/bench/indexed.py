@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FILES = 200
 ROWS = 20_000
-"""Rows of each of the files that are looked through."""
+"""Rows of each of the smaller files that are looked through."""
 MOST_OPENED = 3
 UNINDEXED = {"file-index.read.enabled": "false"}
 EMBEDDED = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 mb"}
@@ -39,20 +39,24 @@ def bloom(folder: Path, files: int, rounds: int) -> list[Line]:
         rows = mixed(np.arange(ROWS) + seed * ROWS, seed)
         asked.append(pl.col("name") == rows["name"][seed])
         table.append(rows)
-    return [_lookup("bloom filter", table, files, asked[:: max(1, files // rounds)][:rounds])]
+    return [_lookup("bloom filter", table, files, ROWS, asked[:: max(1, files // rounds)][:rounds])]
 
 
 def bitmap(folder: Path, files: int, rounds: int) -> list[Line]:
-    """A code that forty rows of one file have, among five hundred codes a file."""
-    table = lk.create(folder / "bitmap", columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {"file-index.bitmap.columns": "code"})
+    """A code that a five hundredth of the rows of one file have, among five hundred codes a file; in small files, and in some six times as big."""
+    return [_coded(folder / str(rows), files, rows, rounds) for rows in (ROWS, 6 * ROWS)]
+
+
+def _coded(folder: Path, files: int, many: int, rounds: int) -> Line:
+    table = lk.create(folder, columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {"file-index.bitmap.columns": "code"})
     generator = np.random.default_rng(2)
     codes = generator.permutation(files * 500).reshape(files, 500).astype(np.int32)
     for seed, mine in enumerate(codes):
-        table.append(mixed(np.arange(ROWS) + seed * ROWS, seed).with_columns(code=pl.Series(generator.choice(mine, ROWS))))
-    return [_lookup("bitmap", table, files, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])]
+        table.append(mixed(np.arange(many) + seed * many, seed).with_columns(code=pl.Series(generator.choice(mine, many))))
+    return _lookup("bitmap", table, files, many, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])
 
 
-def _lookup(kind: str, table: lk.Table, files: int, asked: list[pl.Expr]) -> Line:
+def _lookup(kind: str, table: lk.Table, files: int, many: int, asked: list[pl.Expr]) -> Line:
     plain = table.with_options(UNINDEXED)
     opened = max(table.explain(one).files_read for one in asked)
     assert opened <= MOST_OPENED, f"{opened} files opened"
@@ -60,7 +64,7 @@ def _lookup(kind: str, table: lk.Table, files: int, asked: list[pl.Expr]) -> Lin
     for one in asked[:2]:  # and nobody decodes manifests from here on
         assert _found(table, one).height == _found(plain, one).height > 0
     times = [(spent(lambda: _found(table, one)), spent(lambda: _found(plain, one))) for one in asked]  # noqa: B023 - called at once
-    name = f"lookup by {kind} over {files} files, {opened} opened"
+    name = f"lookup by {kind} over {files} files of {many:,} rows, {opened} opened"
     return line(name, "the same without index", 0.1, [own for own, _ in times], [other for _, other in times])
 
 
@@ -69,20 +73,23 @@ def _found(table: lk.Table, asked: pl.Expr) -> pl.DataFrame:
 
 
 def bsi(folder: Path, files: int, rounds: int) -> list[Line]:
-    """Prices in cents below a thousand, a million rows a file, a file for fifty of the others: all of them added up."""
+    """Prices in cents below a thousand, a million rows a file, a file for fifty of the others and for ten of them: all of them added up."""
+    return [_added_up(folder / f"bsi-{share}", max(1, files // share), rounds) for share in (50, 10)]
+
+
+def _added_up(folder: Path, files: int, rounds: int) -> Line:
     many = 1_000_000
     options = EMBEDDED | {"file-index.bsi.columns": "price", "file-index.in-manifest-threshold": "500 b"}
-    table = lk.create(folder / "bsi", {"id": pl.Int64(), "price": pl.Int64()}, options=options)
+    table = lk.create(folder, {"id": pl.Int64(), "price": pl.Int64()}, options=options)
     generator = np.random.default_rng(3)
-    for part in range(max(1, files // 50)):
+    for part in range(files):
         table.append(pl.DataFrame({"id": np.arange(many) + part * many, "price": generator.integers(0, 100_000, many)}))
     total = pl.col("price").sum()
     assert table.explain(aggregates=[total]).files_read == 0
     expected = table.scan().select(total).collect()
     assert table.aggregate(total).equals(expected)
     times = [(spent(lambda: table.aggregate(total)), spent(lambda: table.scan().select(total).collect())) for _ in range(rounds)]
-    name = f"sum of a column of {many * max(1, files // 50):,} rows by bsi"
-    return [line(name, "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])]
+    return line(f"sum of a column of {many * files:,} rows by bsi", "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])
 
 
 WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bsi)

@@ -50,14 +50,18 @@ def write(bench: Bench) -> list[Line]:
 
 
 def compact(bench: Bench) -> list[Line]:
-    """Five runs in each of some buckets, to one."""
+    """Five runs in each of some buckets, to one; of four times as many keys too, as a job begins and ends whatever it does."""
+    return [_compacted(bench, bench.rows), _compacted(bench, 4 * bench.rows)]
+
+
+def _compacted(bench: Bench, rows: int) -> Line:
     table = lk.create(
-        bench.folder / "runs", bench.frame(np.arange(1), 0).schema, primary_keys=["k"], options={"bucket": str(2 * BUCKETS), "write-only": "true"}
+        bench.folder / f"runs-{rows}", bench.frame(np.arange(1), 0).schema, primary_keys=["k"], options={"bucket": str(2 * BUCKETS), "write-only": "true"}
     )
-    table.upsert(bench.frame(np.arange(bench.rows), 0))
+    table.upsert(bench.frame(np.arange(rows), 0))
     drawn = np.random.default_rng(7)
     for run in range(1, 5):
-        table.upsert(bench.frame(np.sort(drawn.choice(bench.rows, bench.rows // 10, replace=False)), run))
+        table.upsert(bench.frame(np.sort(drawn.choice(rows, rows // 10, replace=False)), run))
 
     def copied(place: str) -> None:
         shutil.copytree(table.location, place)
@@ -68,8 +72,8 @@ def compact(bench: Bench) -> list[Line]:
     def here(place: str) -> None:
         lk.open(place).compact(full=True)
 
-    name = f"compaction of 5 runs in {2 * BUCKETS} buckets, {bench.rows:,} keys"
-    return [pitted(bench, name, ("t.compact with as many cores", 1.2), own, here, before=copied)]
+    name = f"compaction of 5 runs in {2 * BUCKETS} buckets, {rows:,} keys"
+    return pitted(bench, name, ("t.compact with as many cores", 1.2), own, here, before=copied)
 
 
 def pitted(

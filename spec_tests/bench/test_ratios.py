@@ -9,9 +9,22 @@ import pytest
 
 from spec_tests.bench import lines
 from spec_tests.bench.bench import Bench
+from spec_tests.conftest import DEEP
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 ROWS, ROUNDS = 100_000, 2
+ALIKE = frozenset(
+    {
+        ("partial-update", "string key"),
+        ("aggregation", "string key"),
+        ("deletion vectors, 10 %", "append"),
+        ("200 small files", "all rows"),
+        ("merged table", "projection + key filter, 1 %"),
+        ("peak memory of a merge read", "string key"),
+        ("peak memory of a merge read", "aggregation"),
+    }
+)
+"""Lines whose like is among the others: their tables take longest to make, and only `--deep` does."""
 ROOM = 4
 """How many times its bound a line may take here."""
 AGAIN = 3
@@ -27,7 +40,7 @@ def bench(tmp_path_factory):
 
 def of(*how):
     """Lines measured in those ways; those whose tables the reference engine has a part in carry its mark."""
-    found = [line for line in lines.LINES if line.how in how]
+    found = [line for line in lines.LINES if line.how in how and (DEEP or (line.group, line.what) not in ALIKE)]
     return [pytest.param(line, id=line.name, marks=[pytest.mark.reference] if line.needs_reference else []) for line in found]
 
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -219,20 +220,20 @@ class Bench:
         return [Peak(name=name, peak_mb=write_memory.measured(step, self.folder, count), most_mb=1024) for step, count, name in steps]
 
     def vectors(self) -> Line:
-        found = {}
+        """Five upserts are a turn: without vectors a table compacts when five files lie in level 0, and puts off the same work until then."""
+        found: dict[str, lk.Table] = {}
+
+        def five(enabled: str, turn: int) -> None:
+            for part in parts[5 * turn : 5 * turn + 5]:
+                found[enabled].upsert(part)
+
         for enabled in ("true", "false"):
             table = self.table(bucket="4", **{"deletion_vectors.enabled": enabled})
             table.upsert(self.frame)
             table.compact(full=True)
             found[enabled] = table
-        parts = [self.part(self.rows // 100, seed) for seed in range(self.rounds)]
-        return self.turns(
-            "upsert of 1 % with lookup vectors",
-            "the same without",
-            1.5,
-            lambda turn: found["true"].upsert(parts[turn]),
-            lambda turn: found["false"].upsert(parts[turn]),
-        )
+        parts = [self.part(self.rows // 100, seed) for seed in range(5 * self.rounds)]
+        return self.turns("5 upserts of 1 % each with lookup vectors", "the same without", 1.5, partial(five, "true"), partial(five, "false"))
 
     def dynamic(self) -> Line:
         """Beside an index of five times as many keys; half of those upserted are in it."""
@@ -250,30 +251,23 @@ class Bench:
         )
 
     def commits(self) -> list[Line]:
-        table = self.table(bucket="1", write_only="true")
-        row = self.frame.head(1)
-        first = self._commits(table, row, 100)
-        for _ in range(1_900 if self.rows >= 1_000_000 else 300):
-            table.upsert(row)
-        last = self._commits(table, row, 100)
-        at = table.snapshots().height
-        plain = "its files written, synced and linked by plain Python"
-        return [
-            line("small commit at 100", plain, 1.5, *first),
-            line(f"small commit at {at:,}", plain, 1.5, *last),
-            line(f"small commit at {at:,}", "at 100", 1.3, last[0], first[0]),
-        ]
-
-    def _commits(self, table: lk.Table, row: pl.DataFrame, count: int) -> tuple[list[Spent], list[Spent]]:
-        """Commits, and writing the files of some of them again."""
-        root, own, plain = Path(table.location), [], []
-        for turn in range(count):
-            before = set(root.rglob("*")) if turn % 5 == 0 else set()
-            own.append(spent(lambda: table.upsert(row)))
-            if before:
-                new = [path.read_bytes() for path in set(root.rglob("*")) - before if path.is_file()]
-                plain.append(spent(lambda: written(self.folder / "plain", new)))  # noqa: B023 - called at once
-        return own, plain
+        """A young table and an old one take turns of five: how busy the disk is changes within a minute. Plain Python writes again what each of them wrote."""
+        tables, row = [self.table(bucket="1", write_only="true") for _ in range(2)], self.frame.head(1)
+        for table, count in zip(tables, (100, 2_000 if self.rows >= 1_000_000 else 400), strict=True):
+            for _ in range(count):
+                table.upsert(row)
+        names = [f"small commit at {table.snapshots().height:,}" for table in tables]
+        found: list[tuple[list[Spent], list[Spent]]] = [([], []) for _ in tables]
+        for _ in range(4 * self.rounds):
+            for table, (own, plain) in zip(tables, found, strict=True):
+                before = set(Path(table.location).rglob("*"))
+                own += [spent(lambda: table.upsert(row)) for _ in range(5)]  # noqa: B023 - called at once
+                new = sorted(set(Path(table.location).rglob("*")) - before, key=lambda path: path.stat().st_mtime_ns)
+                files = [path.read_bytes() for path in new]
+                plain += [spent(lambda: written(self.folder / "plain", files[at::5])) for at in range(5)]  # noqa: B023
+        plainly = "its files written, synced and linked by plain Python"
+        young, old = (own for own, _ in found)
+        return [*(line(name, plainly, 1.5, *each) for name, each in zip(names, found, strict=True)), line(names[1], "at 100", 1.3, old, young)]
 
 
 def written(folder: Path, files: list[bytes]) -> None:
