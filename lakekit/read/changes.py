@@ -108,6 +108,8 @@ class Changes:
         start = _end(self.handle, self.since, before_all=first - 1)
         end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
         if self.mode == "diff":
+            if end < start:
+                raise self._backwards(start, end)
             return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
         if start == 0:
             start = min(first - 1, end)
@@ -116,9 +118,12 @@ class Changes:
                 msg = f"changes of {self.handle.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
                 raise SnapshotNotFound(msg, name=str(asked))
         if end < start:
-            msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
-            raise InvalidOption(msg, key="until", value=str(self.until))
+            raise self._backwards(start, end)
         return start, end
+
+    def _backwards(self, start: int, end: int) -> InvalidOption:
+        msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
+        return InvalidOption(msg, key="until", value=str(self.until))
 
     def _written(self, start: int, end: int) -> tuple[Entries, Snapshot]:
         """What the snapshots of the range added, in their order."""

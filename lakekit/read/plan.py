@@ -232,7 +232,7 @@ def partitions_of(handle: Handle, position: Position, *, levels: range | None = 
     """The serialized partitions that a position has visible files in, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
-    entries = _seen(handle, live(handle, position.snapshot))
+    entries = made_since(_seen(handle, live(handle, position.snapshot)), position)
     if levels is not None:
         entries = entries.filter(_in_levels(entries, levels))
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
@@ -279,6 +279,12 @@ def _seen(handle: Handle, entries: Entries) -> Entries:
         mask = step(handle, entries)
         entries = entries if mask is None else entries.filter(mask)
     return entries
+
+
+def made_since(entries: Entries, position: Position) -> Entries:
+    """The entries of files that were made when a position begins to look at them, or later."""
+    since = position.created_since_ms
+    return entries if since is None else entries.filter(_created_since(entries, since))
 
 
 def _created_since(entries: Entries, time_ms: int) -> Mask:

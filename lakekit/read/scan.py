@@ -116,25 +116,24 @@ def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
 
 
 def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
-    """The fallback branch and its position at the time of a position of this one; before its first snapshot, that one.
+    """The fallback branch and its position that goes with one of this branch. None without such a branch.
 
-    A time that was asked for is asked of that branch too, which must have a snapshot then (`SnapshotNotFound`). None without such a branch. Raises
-    `SchemaMismatch` where the columns of the two, as they were then, are of other types.
+    A snapshot or tag of this branch means what the other had at its time; before its first snapshot, that one. What else is asked for, as a time or a
+    watermark, is asked of that branch too, which must have a snapshot for it (`SnapshotNotFound`). Raises `SchemaMismatch` where the columns of the two,
+    as they were then, are of other types.
     """
     other = _fallback(handle)
     if other is None:
         return None
-    there = _at_the_time(other, position, at)
+    named = position.snapshot is not None and travel.names_a_snapshot(handle, at)
+    there = _at_the_time(other, position) if named else travel.locate(other, at)
     _same_types(handle, travel.schema_of(other, there))
     return other, there
 
 
-def _at_the_time(other: Handle, position: Position, at: int | str | datetime | None) -> Position:
-    """The position of the fallback branch that goes with one of this branch."""
-    if position.schema_id is None or position.snapshot is None:
-        return travel.Position(snapshot=snapshots.latest(other))
-    if at is None and travel.names_a_time(other):
-        return travel.locate(other)
+def _at_the_time(other: Handle, position: Position) -> Position:
+    """The position of the fallback branch at the time of a snapshot of this one."""
+    assert position.snapshot is not None
     found = snapshots.at_time(other, position.snapshot.time_millis)
     return travel.past(snapshots.read(other, 1) if found is None else found)
 

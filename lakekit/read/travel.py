@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BATCH_IDENTIFIER = 2**63 - 1
 _MOST_DIGITS = 19
+_WATERMARK = "watermark-"
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
 _OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
@@ -48,9 +49,15 @@ def means_changes(handle: Handle) -> bool:
     return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
 
 
-def names_a_time(handle: Handle) -> bool:
-    """Whether the table's options ask for the state at a time."""
-    return "scan.timestamp" in handle.all_options or "scan.timestamp-millis" in handle.all_options
+def names_a_snapshot(handle: Handle, at: int | str | datetime | None) -> bool:
+    """Whether `at`, or else the table's options, name a snapshot by its number or a tag: names that another branch gives to others."""
+    if at is None:
+        found = handle.all_options
+        version = found.get("scan.version")
+        return "scan.snapshot-id" in found or "scan.tag-name" in found or (version is not None and not version.startswith(_WATERMARK))
+    if isinstance(at, str):
+        return tags.find(handle, at) is not None or digits(at) is not None
+    return isinstance(at, int)
 
 
 def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
@@ -167,8 +174,7 @@ def _version(handle: Handle, version: str) -> Snapshot:
     """`scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
     if (tag := tags.find(handle, version)) is not None:
         return tag.snapshot
-    prefix, _, number = version.rpartition("-")
-    if prefix == "watermark" and (watermark := digits(number)) is not None:
+    if version.startswith(_WATERMARK) and (watermark := digits(version.removeprefix(_WATERMARK))) is not None:
         return snapshots.at_watermark(handle, watermark)
     if (snapshot_id := digits(version)) is not None:
         return snapshots.read(handle, snapshot_id)

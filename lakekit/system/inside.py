@@ -23,7 +23,7 @@ from lakekit.meta import manifests as manifest_files, schemas as schema_files, s
 from lakekit.model import partition as partitions_of
 from lakekit.model.entries import ADD, concat
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
-from lakekit.read import scan, sections, travel
+from lakekit.read import plan, scan, sections, travel
 from lakekit.system.contents import live
 from lakekit.system.metadata import frame
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
@@ -263,9 +263,10 @@ def partition_sums(handle: Handle) -> pl.DataFrame:
 def _partitions(handle: Handle, at: At, *, legacy: bool) -> pl.DataFrame:
     position = travel.locate(handle, at)
     handle = travel.schema_of(handle, position)
-    entries = _real(handle, _listed(handle, position))
+    entries = plan.made_since(_real(handle, _listed(handle, position)), position)
     if (fallback := scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
-        entries, other = (_above_hidden(handle, listed) for listed in (entries, _real(handle, _listed(*fallback))))
+        stood_in = plan.made_since(_real(handle, _listed(*fallback)), fallback[1])
+        entries, other = (_above_hidden(handle, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if handle.fallback_first else (entries, other)
         known = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat([entries, other.filter(~np.asarray(known))])
