@@ -155,7 +155,10 @@ def _word(value: object) -> str:
         case bool():
             return str(value).lower()
         case Instant():
-            return (_EPOCH + timedelta(milliseconds=value.millis, microseconds=value.nanos // 1000)).isoformat(" ")
+            try:
+                return (_EPOCH + timedelta(milliseconds=value.millis, microseconds=value.nanos // 1000)).isoformat(" ")
+            except OverflowError:  # before the year 1 or after 9999
+                return f"{value.millis} ms since 1970"
     return str(value)
 
 

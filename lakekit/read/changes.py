@@ -108,6 +108,8 @@ class Changes:
         start = _end(self.handle, self.since, before_all=first - 1)
         end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
         if self.mode == "diff":
+            if start < oldest.id <= end and not travel.names_a_snapshot(self.handle, self.since):
+                start = oldest.id  # as `_state` has it
             if end < start:
                 raise self._backwards(start, end)
             return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
@@ -160,10 +162,15 @@ their difference is not told; ask for mode 'delta' or 'changelog', or compare th
             raise InvalidOption(msg, key="mode", value="diff")
 
     def _state(self, at: int | str | datetime | None) -> travel.Position:
-        """One of the two states; snapshot 0 is the empty table."""
+        """One of the two states; snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference."""
         if at is None:
             return travel.Position(snapshot=snapshots.latest(self.handle))
-        return travel.Position(snapshot=None) if at == 0 else travel.locate(self.handle, at)
+        if at == 0:
+            return travel.Position(snapshot=None)
+        if isinstance(at, int) or travel.names_a_snapshot(self.handle, at):
+            return travel.locate(self.handle, at)
+        found = snapshots.at_time(self.handle, travel.time_ms(self.handle, at)) or snapshots.earliest(self.handle)
+        return travel.Position(snapshot=None) if found is None else travel.past(found)
 
 
 def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
@@ -191,9 +198,18 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
     if kind_column is not None and handle.schema.has(kind_column):
         msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
+    _forwards(handle, since, until)
     found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
     found.version()
     return found
+
+
+def _forwards(handle: Handle, since: int | str | datetime, until: int | str | datetime | None) -> None:
+    """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
+    ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not travel.names_a_snapshot(handle, end)]
+    if len(ends) == 2 and travel.time_ms(handle, ends[1]) < travel.time_ms(handle, ends[0]):
+        msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
+        raise InvalidOption(msg, key="until", value=str(until))
 
 
 def between(handle: Handle, *, kind_column: str | None) -> Changes:

@@ -194,10 +194,10 @@ def compacted(handle: Handle) -> Snapshot | None:
 
 
 def since_creation(handle: Handle, time_ms: int) -> Position:
-    """The first snapshot after the last one before a time, else the newest with only the files made since."""
+    """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference."""
     earlier = snapshots.at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id + 1 in snapshots.ids(handle):
-        return past(snapshots.read(handle, earlier.id + 1))
+        return Position(snapshot=snapshots.read(handle, earlier.id + 1))
     return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
 
 

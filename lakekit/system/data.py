@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,10 @@ import pyarrow as pa
 from lakekit.read import changes, lazy, scan, travel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
+
+    from numpy.typing import NDArray
 
     from lakekit.meta.handle import Handle
     from lakekit.read.changes import Changes
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 KIND = "rowkind"
 SEQUENCE = "_SEQUENCE_NUMBER"
+BEFORE = "-U"
 
 
 def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -40,9 +45,18 @@ def audit_source(handle: Handle, at: int | str | datetime | None = None) -> Scan
 
 
 def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
-    """The audit log with every column as a list: `[value]`. Only streams pack an update as `[before, after]`."""
-    found = audit_log(handle, at)
+    """The audit log with every column as a list: `[value]`.
+
+    Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the sequence number of the former.
+    """
+    source = audit_source(handle, at)
+    found = lazy.lazy(source)
     columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
+    if isinstance(source, changes.Changes) and source.mode != "diff" and handle.schema.primary_keys:
+        listed = dict(columns)
+        schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in found.collect_schema().items()}
+        packed = partial(_packed, keys=handle.schema.primary_keys)
+        return found.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     return found.select(
         cs.by_name(KIND, SEQUENCE, require_all=False),
         *(pl.col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
@@ -51,8 +65,28 @@ def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFra
 
 def _wrapped(column: pl.Series) -> pl.Series:
     """Each value as a list of itself."""
-    values = column.rechunk().to_arrow()
-    return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(np.arange(len(values) + 1)), values), dtype=pl.List(column.dtype))
+    return _listed(column, np.arange(len(column) + 1))
+
+
+def _listed(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+    """Neighbours as lists, which begin and end at these offsets."""
+    return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()), dtype=pl.List(column.dtype))
+
+
+def _packed(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Each -U in one row with what comes next, where that is of the same key.
+
+    The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes an update of one key to another.
+    """
+    places = np.arange(rows.height)
+    alike = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in keys)).to_series().to_numpy()
+    may = (rows.get_column(KIND) == BEFORE).to_numpy() & alike & (places < rows.height - 1)
+    first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
+    begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)  # of several in a row every second is the other half
+    starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
+    offsets = np.append(starts, rows.height)
+    told = {KIND: offsets[1:] - 1, SEQUENCE: starts}
+    return pl.DataFrame([column[told[column.name]] if column.name in told else _listed(column, offsets) for column in rows])
 
 
 def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:

@@ -127,6 +127,8 @@ def test_a_probe_in_the_levels_lights_the_files_that_the_planner_reads(folder):
         if full is None or full.is_empty() or not keys or "scan.fallback-branch" in table.options:
             continue
         shown = Levels(table)
+        if not set(keys) <= set(table.scan(at=shown.at).collect_schema()):
+            continue  # a key was renamed since the newest snapshot, which is shown with the columns that it has
         for at in drawn(st.integers(0, full.height - 1)):
             row = full.select(keys).row(at)
             condition = pl.all_horizontal(pl.col(name) == pl.lit(value, dtype=full.schema[name]) for name, value in zip(keys, row, strict=True))

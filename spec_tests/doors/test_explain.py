@@ -41,6 +41,7 @@ def test_words_of_a_predicate():
     assert words(FALSE) == "false"
     assert words(Leaf("b", "=", (b"\x01",))) == "b = x'01'"
     assert words(Leaf("b", "=", (True,))) == "b = true"
+    assert words(Leaf("t", "=", (Instant(-62_135_769_600_000, 0),))) == "t = -62135769600000 ms since 1970"  # a year before datetime's first
     assert words(Leaf("s", "starts with", ('a"b',))) == 's starts with "a\\"b"'
     assert words(And((Or((Leaf("a", "is null"), Leaf("b", "<", (Instant(0, 0),)))), Leaf("c", ">", (1.5,))))) == (
         "((a is null) | (b < 1970-01-01 00:00:00)) & (c > 1.5)"
