@@ -9,6 +9,7 @@
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
     lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
+    lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables, also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
     lakekit compact-database WAREHOUSE [--tables "shop\\..*"] [--full]        files of many tables merged
     lakekit repair WAREHOUSE [NAME] --metastore jdbc --uri …                 tables that lie there made known to a metastore
@@ -18,6 +19,7 @@ Each calls the public method of that name and prints what it gives. Nothing is d
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
 _TAGS = ("create", "replace", "delete", "rename", "automatic")
+_ROWS = 50
+"""How many rows of a query a person sees, unless `--limit` says otherwise."""
 _IDLE = 'only partitions that got no file for so long, as "1 d"'
 _WHERE = "a condition in SQL on partition columns"
 
@@ -106,6 +110,8 @@ def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
         parser.set_defaults(run=run)
         return parser
 
+    one = verb("sql", sql, "statements over the tables of a catalog: queries, changes, definitions, CALL")
+    one.add_argument("text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given")
     one = verb("clone", clone, "copy a table: schemas, options and the files of a snapshot")
     one.add_argument("name", metavar="NAME", help="the table, db.t")
     one.add_argument("new", metavar="NEW", help="the copy, db.u")
@@ -250,6 +256,13 @@ def clone(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit clone WAREHOUSE NAME NEW`."""
     made = _catalog(asked).clone(asked.name, asked.new, at=asked.at)
     _said(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
+
+
+def sql(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit sql WAREHOUSE STATEMENTS`."""
+    found = _catalog(asked).sql(sys.stdin.read() if asked.text is None else asked.text).lazy()
+    limit = _ROWS + 1 if out.limit is None and out.format == "table" else out.limit  # one more tells that there are more
+    out.frame((found if limit is None else found.head(limit)).collect())
 
 
 def compact_database(asked: argparse.Namespace, out: Out) -> int:

@@ -322,6 +322,20 @@ class Catalog:
         """
         return compacting.compact(self, compacting.Wanted(databases, tables, excluding), full=full, idle=idle, options=options)
 
+    def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
+        """Does statements of SQL, semicolons between them: one SELECT gives a LazyFrame, everything else the answer of the last statement.
+
+        SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``), by Polars; INSERT INTO and OVERWRITE, DELETE, UPDATE,
+        MERGE INTO; CREATE, DROP and ALTER of tables and databases, CREATE TABLE … AS; TRUNCATE, SHOW, DESCRIBE; CALL sys.<procedure>; USE, for names without a
+        database in what follows. Names stand in backquotes, texts in quotes, types are Paimon's. What changes rows answers `snapshot_id` and `row_count`. Each
+        statement is a commit of its own: what stands before one that fails stays done.
+
+        Needs `pip install 'lakekit[sql]'`. Raises `InvalidOption` with the place in the text for what is no statement, before any is done; `Unsupported` for
+        one that is not done here; `ColumnNotFound`, `SchemaMismatch`; and what the methods raise that statements stand for.
+        """
+        found: pl.LazyFrame | pl.DataFrame = registry.load("sql", "here").sql(self, text)
+        return found
+
     def repair(self, name: str | None = None) -> pl.DataFrame:
         """Makes the metastore know the tables that lie in its warehouse: all, those of a database, or "db.t". Their files stay as they are.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 
 from lakekit.predicate import And, Leaf, Or
+from lakekit.sql.words import quoted
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ _COMPARED = {
 
 class _NotTheSame(Exception):
     """What one of the two engines might answer otherwise."""
-
-
-def quoted(name: str) -> str:
-    """A column's name in Spark's SQL, whatever stands in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:

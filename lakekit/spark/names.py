@@ -18,8 +18,8 @@ from pyspark.errors import AnalysisException
 
 from lakekit.errors import LakekitError, TableAlreadyExists
 from lakekit.spark import session
-from lakekit.spark.conditions import quoted
 from lakekit.spark.source import Source, given
+from lakekit.sql.words import quoted
 from lakekit.table.folder_tables import FormatTable
 from lakekit.world import caution
 

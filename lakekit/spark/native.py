@@ -32,8 +32,8 @@ from lakekit.files.evolve import same
 from lakekit.files.places import data_file_paths, partition_values
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND
 from lakekit.meta import schemas
-from lakekit.spark.conditions import quoted
 from lakekit.spark.types import read_fields, spark_schema, spark_type
+from lakekit.sql.words import quoted
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field
 
 if TYPE_CHECKING:

@@ -4,27 +4,24 @@
     ls.sql(spark, "MERGE INTO shop.orders t USING new s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *", catalog=cat)
     ls.sql(spark, "CALL sys.compact(table => 'shop.orders')", catalog=cat)
 
-Queries and the rows of INSERT are Spark's: its functions, its optimizer. What changes tables is lakekit's: `dml`, `definitions`, `procedures`. Nothing is
-registered in the session.
+Queries and the rows of INSERT are Spark's: its functions, its optimizer. What a statement says is understood by `lakekit.sql`. Nothing is registered in the
+session.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.errors import Unsupported
-from lakekit.spark import calls, definitions, dml, procedures as procedures, session  # noqa: PLC0414 - imported for what it enters
-from lakekit.spark.dml import Asked
-from lakekit.spark.words import Words
+from lakekit.spark import session
+from lakekit.spark.door import SparkDoor
+from lakekit.sql import speaking
+from lakekit.sql.asked import Answer, Asked
+from lakekit.sql.words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.catalog.catalog import Catalog
-
-_QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM")
 
 
 def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
@@ -40,34 +37,6 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     the catalog, `ls.write`, `ls.delete`, `ls.update`, `ls.merge`, the methods of tables and Spark raise.
     """
     session.check(spark)
-    words = Words.of(text)
-    asked = Asked(spark=spark, catalog=catalog, words=words)
-    if any(words.is_next(word) for word in _QUERIES):
-        return dml.query(asked, words.rest)
-    if words.accept("CALL"):
-        call = calls.Call(spark=spark, catalog=catalog, database=spark.catalog.currentDatabase(), zone=asked.zone)
-        rows, columns = calls.called(call, words)
-        return definitions.told(asked, definitions.columns_of(columns), rows)
-    for word, does in _STATEMENTS.items():
-        if words.accept(word):
-            return does(asked)
-    first = "" if words.next is None else words.next.said
-    known = ", ".join(("SELECT", "CALL", *_STATEMENTS))
-    msg = f"{first}: ls.sql does {known}. Spark's own statements go to spark.sql. In: {text.strip()[:200]}"
-    raise Unsupported(msg, feature="spark.sql")
-
-
-_STATEMENTS: dict[str, Callable[[Asked], DataFrame]] = {
-    "INSERT": dml.insert,
-    "DELETE": dml.delete,
-    "UPDATE": dml.update,
-    "MERGE": dml.merge,
-    "CREATE": dml.create,
-    "DROP": definitions.drop,
-    "ALTER": definitions.alter,
-    "TRUNCATE": definitions.truncate,
-    "SHOW": definitions.show,
-    "DESCRIBE": definitions.describe,
-    "DESC": definitions.describe,
-}
-"""By its first word, what does a statement."""
+    door = SparkDoor(spark)
+    found = speaking.done(Asked(door=door, catalog=catalog, words=Words.of(text)))
+    return door.told(found) if isinstance(found, Answer) else found

@@ -44,8 +44,8 @@ def test_modules_loaded_by_name_are_counted():
 
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
-UPWARD = {"lakekit/progress.py": "notebook", "lakekit/table/bytes.py": "notebook", "lakekit/table/looking.py": "notebook"}
-"""Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`. Each is a hole in the import contract."""
+UPWARD = {"lakekit/catalog/catalog.py": "sql", "lakekit/progress.py": "notebook", "lakekit/table/bytes.py": "notebook", "lakekit/table/looking.py": "notebook"}
+"""Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`, `cat.sql`."""
 
 
 def test_steps_upwards_are_by_name_and_counted():

@@ -127,7 +127,7 @@ EXPRESSIONS = [
 
 def test_conditions_mean_what_they_mean_in_spark(spark, cat):
     from lakekit.format.dtypes import polars_schema
-    from lakekit.spark.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.expressions import Scope, Side, expression, parsed
 
     t = cat["shop.orders"]
     scope = Scope(sides=(Side(called=("orders",), columns=dict(polars_schema(t.handle().schema.fields))),))
@@ -391,8 +391,8 @@ def test_what_is_wrong_is_told_and_changes_nothing(spark, cat, text, error, word
 
 
 def test_texts_are_read_as_spark_reads_them(spark):
-    from lakekit.spark.expressions import Scope, Side, expression, parsed
-    from lakekit.spark.words import Words
+    from lakekit.sql.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.words import Words
 
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
     wanted = spark.sql(f"SELECT {', '.join(said)}").first()
@@ -412,19 +412,23 @@ def test_what_is_no_text(spark, cat):
 
 
 def test_sqlglot_is_not_there(monkeypatch):
-    monkeypatch.delitem(sys.modules, "lakekit.spark.expressions", raising=False)
+    monkeypatch.delitem(sys.modules, "lakekit.sql.expressions", raising=False)
     monkeypatch.setitem(sys.modules, "sqlglot", None)
-    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[spark\]'"):
-        importlib.import_module("lakekit.spark.expressions")
+    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[sql\]'"):
+        importlib.import_module("lakekit.sql.expressions")
 
 
-def test_moments_are_of_the_sessions_zone(spark, cat):
-    from lakekit.spark.calls import Call
-    from lakekit.spark.expressions import Scope, Side, expression, parsed
+def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
+    from lakekit.spark.door import SparkDoor
+    from lakekit.sql.asked import Asked
+    from lakekit.sql.calls import Call
+    from lakekit.sql.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.words import Words
 
     side = Side(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
     found = expression(parsed("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
     frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
     assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
-    call = Call(spark=spark, catalog=cat, database="shop", zone="Europe/Berlin")
+    monkeypatch.setattr(SparkDoor, "zone", property(lambda _: "Europe/Berlin"))
+    call = Call(Asked(door=SparkDoor(spark), catalog=cat, words=Words.of("CALL")))
     assert call.time("2024-07-01 12:00:00") == datetime(2024, 7, 1, 10, tzinfo=UTC)

@@ -10,58 +10,55 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.dtypes import polars_schema
-from lakekit.spark.expressions import Scope, Side, expression, parsed
-from lakekit.table.table import Table
+from lakekit.sql.asked import Answer
+from lakekit.sql.expressions import Scope, Side, expression, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import SparkSession
-
     from lakekit.catalog.catalog import Catalog
-    from lakekit.spark.words import Words
-
-    Row = tuple[Any, ...]
+    from lakekit.sql.asked import Asked, Door, Row
+    from lakekit.sql.words import Words
+    from lakekit.table.table import Table
 
 _LIMITS = {"long": 2**63, "int": 2**31}
 _RESULT = "result boolean"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """Where a procedure is called."""
 
-    spark: SparkSession
-    catalog: Catalog
-    database: str
-    zone: str
+    asked: Asked
+
+    @property
+    def door(self) -> Door:
+        """Who does it."""
+        return self.asked.door
+
+    @property
+    def catalog(self) -> Catalog:
+        """Whose tables are named."""
+        return self.asked.catalog
 
     def full(self, name: str) -> str:
         """A table's name with its database."""
-        return name if "." in name else f"{self.database}.{name}"
+        return self.asked.full(name.split(".", 1))
 
     def table(self, name: str, options: str | None = None) -> Table:
         """The table of a name, with options such as "a=b,c=d" put over its own. Raises what the catalog raises."""
-        found = self.catalog.table(self.full(name), options=options_of(options))
-        if not isinstance(found, Table):
-            raise InvalidOption(f"{name} is made of what a table holds; procedures take that table", key="table", value=name)
-        return found
+        return self.asked.table(self.full(name), options_of(options))
 
     def time(self, text: str | None) -> datetime | None:
-        """A time of the session's zone. Raises `InvalidOption`."""
+        """A time of the door's zone, or milliseconds since 1970. Raises `InvalidOption`."""
         if text is None:
             return None
-        try:
-            found = datetime.fromtimestamp(int(text) / 1000, UTC) if text.isdecimal() else datetime.fromisoformat(text)
-        except (ValueError, OverflowError):
-            raise InvalidOption(f"{text!r} is no time; write '2024-03-31 12:00:00'", key="older_than", value=text) from None
-        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(self.zone))
+        return datetime.fromtimestamp(int(text) / 1000, UTC) if text.isdecimal() else self.asked.moment(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,7 @@ class Procedure:
 
 
 PROCEDURES: dict[str, Procedure] = {}
-"""By name; `lakekit.spark.procedures` enters them."""
+"""By name; `lakekit.sql.procedures` enters them."""
 
 
 def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Sequence[Row]]], Callable[..., Sequence[Row]]]:
@@ -100,20 +97,21 @@ def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Seque
 # ---- a call -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def called(call: Call, words: Words) -> tuple[Sequence[Row], str]:
-    """Does what stands after CALL: the rows of the answer and their columns.
+def called(asked: Asked) -> Answer:
+    """Does what stands after CALL.
 
     Raises `Unsupported` for a procedure that is not there, `InvalidOption` for its arguments, and what the procedure raises.
     """
+    words = asked.words
     parts = words.names("a procedure, as sys.compact")
     name = parts[-1].lower()
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
-        raise Unsupported(f"there is no procedure sys.{name}; there are {', '.join(sorted(PROCEDURES))}", feature="spark.sql")
+        raise Unsupported(f"there is no procedure sys.{name}; there are {', '.join(sorted(PROCEDURES))}", feature="catalog.sql")
     found = PROCEDURES[name]
     arguments = _arguments(name, found, words)
-    return found.run(call, **arguments), found.gives
+    return Answer(found.gives, found.run(Call(asked), **arguments))
 
 
 def _arguments(name: str, found: Procedure, words: Words) -> dict[str, Any]:

@@ -20,15 +20,15 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
-from lakekit.spark.words import Words
+from lakekit.sql.words import Words
 
 try:
     import sqlglot
     from sqlglot import exp as exp  # noqa: PLC0414 - for those who walk along a tree
     from sqlglot.errors import SqlglotError
 except ModuleNotFoundError as missing:
-    message = "ls.sql needs sqlglot: pip install 'lakekit[spark]'"
-    raise Unsupported(message, feature="spark.sql") from missing
+    message = "statements of SQL need sqlglot: pip install 'lakekit[sql]'"
+    raise Unsupported(message, feature="catalog.sql") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ def parsed(text: str, what: str, *, reads_texts: bool = True) -> Node:
     """
     words = Words.of(text)
     if reads_texts and (escaped := next((word for word in words.texts if "\\" in word.said), None)):
-        msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE of ls.sql; a quote is doubled, other signs are written as they are"
+        msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs are written as they are"
         raise InvalidOption(msg, key="sql", value=escaped.said)
     try:
         found = sqlglot.parse_one(words.escaped, read="spark", error_level=sqlglot.ErrorLevel.RAISE)
@@ -129,9 +129,9 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
 def refused(node: Node) -> Unsupported:
     """The error for what is not computed here."""
     return Unsupported(
-        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE of ls.sql: columns, literals, + - *, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
-        "IS, CASE, IF, COALESCE, CAST, CONCAT, UPPER, LOWER, LENGTH and ABS are. Compute it in the source of a MERGE, or give ls.update a Polars expression",
-        feature="spark.sql",
+        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - *, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
+        "IS, CASE, IF, COALESCE, CAST, CONCAT, UPPER, LOWER, LENGTH and ABS are. Compute it in the source of a MERGE, or give `update` a Polars expression",
+        feature="catalog.sql",
     )
 
 

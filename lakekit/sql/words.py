@@ -112,6 +112,10 @@ class Words:
             word.kind in ("word", "sign") and word.said.upper() == one.upper() for word, one in zip(coming, said, strict=True)
         )
 
+    def end_of(self, count: int) -> int:
+        """Where in the text the last of the `count` words ends that come."""
+        return self._words[self.at + count - 1].end
+
     def is_after(self, said: str) -> bool:
         """Whether that word comes after the next one."""
         return self.at + 1 < len(self._words) and self._words[self.at + 1].said == said
@@ -182,3 +186,18 @@ class Words:
         shown = self.text.strip() if len(self.text) <= _SHOWN * 4 else self.text[max(0, place - _SHOWN) : place + _SHOWN] + "…"
         column = place - self.text.rfind("\n", 0, place)
         return InvalidOption(f"no statement that lakekit understands: line {line}, column {column} wants {wanted}, and {found}. In: {shown}", key="sql")
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, which semicolons part. Raises `InvalidOption` where there is none."""
+    if not isinstance(text, str):
+        msg = f"statements of SQL are a text, not {type(text).__name__}"
+        raise TypeError(msg)
+    ends = [one.start() for one in _WORD.finditer(text) if one.lastgroup == "sign" and one[0] == ";"]
+    pieces = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
+    return [one for one in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(one))] or [text]
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"

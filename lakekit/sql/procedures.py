@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.meta import tags
-from lakekit.spark import caring, compaction
-from lakekit.spark.calls import did, options_of, partitions_of, procedure, rows_of
+from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakekit.care.outcome import Expired
-    from lakekit.spark.calls import Call, Row
+    from lakekit.sql.asked import Row
+    from lakekit.sql.calls import Call
     from lakekit.table.table import Table
 
 
@@ -48,7 +48,7 @@ def _compact(
 ) -> Sequence[Row]:
     found = call.table(table, options)
     if buckets is not None:
-        raise Unsupported("sys.compact(buckets => …) is not done: say partitions or where", feature="spark.sql")
+        raise Unsupported("sys.compact(buckets => …) is not done: say partitions or where", feature="catalog.sql")
     if (compact_strategy or "full") not in ("full", "minor"):
         raise InvalidOption(f"compact_strategy {compact_strategy!r}; there are 'full' and 'minor'", key="compact_strategy", value=compact_strategy)
     if (order_strategy or "none") == "none" and order_by is not None:
@@ -59,7 +59,7 @@ def _compact(
         if partition_idle_time is not None:
             found.compact(full=full, where=asked, idle=partition_idle_time)
             return did()
-        compaction.compact(call.spark, found, full=full, where=asked)
+        call.door.compact(found, full=full, where=asked)
         return did()
     if partition_idle_time is not None:
         raise InvalidOption("partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time")
@@ -70,7 +70,7 @@ def _compact(
     if found.handle().kind == "key":
         found.compact(where=asked, order_by=columns, strategy=strategy)
         return did()
-    compaction.compact(call.spark, found, where=asked, order_by=columns, strategy=strategy)
+    call.door.compact(found, where=asked, order_by=columns, strategy=strategy)
     return did()
 
 
@@ -101,7 +101,7 @@ def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str 
 def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequence[Row]:
     found = call.table(table)
     before = _indexed(found)
-    caring.rewrite_file_index(call.spark, found, where=rows_of(found, None, where))
+    call.door.rewrite_file_index(found, where=rows_of(found, None, where))
     new = _indexed(found) - before
     return [(len({partition for partition, *_ in new}), len(new))]
 
@@ -123,7 +123,7 @@ def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
     database, _, name = call.full(table).partition(".")
     names = [table] if name != "*" else [f"{database}.{one}" for one in call.catalog.tables(database)["table"]]
-    gone = [caring.remove_orphans(call.spark, call.table(one), older_than=call.time(older_than), dry_run=bool(dry_run)) for one in names]
+    gone = [call.door.remove_orphans(call.table(one), older_than=call.time(older_than), dry_run=bool(dry_run)) for one in names]
     return [(sum(one.height for one in gone), sum(int(one["size_bytes"].sum()) for one in gone))]
 
 
@@ -135,7 +135,7 @@ def _expire_snapshots(
     call: Call, *, table: str, retain_max: int | None, retain_min: int | None, older_than: str | None, max_deletes: int | None, options: str | None
 ) -> Sequence[Row]:
     found = call.table(table, options)
-    gone = caring.expire_snapshots(call.spark, found, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
+    gone = call.door.expire_snapshots(found, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
     return [(len(gone.snapshot_ids),)]
 
 

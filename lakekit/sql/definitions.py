@@ -10,64 +10,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import types as spark_types
-
 from lakekit.change import columns as changes
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
-from lakekit.spark import session, types
+from lakekit.sql.asked import Answer
 from lakekit.types import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable
 
     from lakekit.change.columns import TableChange
-    from lakekit.spark.dml import Asked
-    from lakekit.spark.words import Words
+    from lakekit.sql.asked import Asked
+    from lakekit.sql.words import Words
     from lakekit.table.table import Table
     from lakekit.types import DataType
 
 _USING = ("paimon", "lakekit")
-_NOTHING = spark_types.StructType([])
-_TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+_MORE = (("PRECISION",), ("WITH", "LOCAL", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE"))
+"""Words of a type behind its parentheses."""
 _OPEN, _CLOSE = ("(", "<"), (")", ">")
-
-
-def nothing(asked: Asked) -> DataFrame:
-    """The answer of a statement that has none."""
-    return session.nothing(asked.spark, _NOTHING)
-
-
-def told(asked: Asked, schema: spark_types.StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """An answer of few rows, which Spark has without a job."""
-    fields = types.paimon_fields(schema)
-    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, types.arrow_schema(fields), strict=True)]
-    return asked.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
-
-
-def columns_of(said: str) -> spark_types.StructType:
-    """Columns that may be null, as "name type", with commas between them."""
-    pairs = (one.split() for one in said.split(","))
-    return spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in pairs])
 
 
 # ---- CREATE and DROP --------------------------------------------------------------------------------------------------------------------------
 
 
-def create_table(asked: Asked, name: str, *, is_lenient: bool) -> DataFrame:
+def create_table(asked: Asked, name: str, *, is_lenient: bool) -> Answer:
     """What follows the name in CREATE TABLE: columns in parentheses and more."""
     fields, keys = _fields(asked)
     partitions, comment, properties = table_words(asked.words)
     asked.words.end()
     asked.catalog.create_table(name, fields, primary_keys=keys, partition_keys=partitions, options=properties, comment=comment, if_not_exists=is_lenient)
-    return nothing(asked)
+    return Answer()
 
 
-def create_database(asked: Asked) -> DataFrame:
+def create_database(asked: Asked) -> Answer:
     """What follows DATABASE in CREATE DATABASE."""
     words = asked.words
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), words.name("a database")
@@ -80,10 +55,10 @@ def create_database(asked: Asked) -> DataFrame:
         else:
             raise words.wrong("COMMENT or WITH DBPROPERTIES")
     asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=properties)
-    return nothing(asked)
+    return Answer()
 
 
-def drop(asked: Asked) -> DataFrame:
+def drop(asked: Asked) -> Answer:
     """DROP DATABASE and DROP TABLE."""
     words = asked.words
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
@@ -93,13 +68,22 @@ def drop(asked: Asked) -> DataFrame:
             words.accept("RESTRICT")
         words.end()
         asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
-        return nothing(asked)
+        return Answer()
+    no_view(words)
     words.expect("TABLE")
     is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
     words.accept("PURGE")
     words.end()
     asked.catalog.drop_table(name, if_exists=is_lenient)
-    return nothing(asked)
+    return Answer()
+
+
+def no_view(words: Words) -> None:
+    """Raises `Unsupported` for a statement about views."""
+    words.accept("OR", "REPLACE")
+    words.accept("TEMPORARY")
+    if words.is_next("VIEW"):
+        raise Unsupported("catalogs keep no views here: put the query into WITH name AS (…), or its rows into CREATE TABLE … AS", feature="catalog.views")
 
 
 def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
@@ -111,12 +95,12 @@ def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
         if words.accept("USING"):
             source = words.name("paimon")
             if source.lower() not in _USING:
-                raise Unsupported(f"CREATE TABLE … USING {source}: ls.sql makes Paimon tables; leave USING out", feature="spark.sql")
+                raise Unsupported(f"CREATE TABLE … USING {source}: it makes Paimon tables; leave USING out", feature="catalog.sql")
         elif words.accept("PARTITIONED", "BY"):
             partitions = names(words)
         elif words.accept("COMMENT"):
             comment = words.string()
-        elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS"):
+        elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS") or words.accept("WITH"):
             properties |= _properties(words)
         else:
             raise words.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
@@ -196,7 +180,7 @@ def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, A
 
 
 def _type(asked: Asked) -> DataType:
-    """A type in Spark's words. Raises `InvalidOption` for what Spark does not know, `SchemaMismatch` for what Paimon does not."""
+    """A type. Raises `InvalidOption` for what the door does not know, `SchemaMismatch` for what Paimon does not."""
     words, first, depth = asked.words, asked.words.next, 0
     if first is None or first.kind not in ("word", "quoted"):
         raise words.wrong("a type")
@@ -206,19 +190,20 @@ def _type(asked: Asked) -> DataType:
         depth += (word.said in _OPEN) - (word.said in _CLOSE)
         end = word.end
         words.at += 1
+    for more in _MORE:
+        if words.is_next(*more):
+            end = words.end_of(len(more))
+            words.accept(*more)
     text = words.text[first.start : end]
     if first.said.upper() == "INTERVAL":
         raise SchemaMismatch(f"no Paimon type holds {text}; write a number of days or milliseconds")
-    try:
-        return types.paimon_type(spark_types.DataType.fromDDL(text))
-    except PySparkException as wrong:
-        raise InvalidOption(f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text) from None
+    return asked.door.type(text)
 
 
 # ---- ALTER ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def alter(asked: Asked) -> DataFrame:
+def alter(asked: Asked) -> Answer:
     """ALTER TABLE and ALTER DATABASE."""
     words = asked.words
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
@@ -229,7 +214,7 @@ def alter(asked: Asked) -> DataFrame:
         parts = words.names("a name")
         words.end()
         asked.catalog.rename_table(name, asked.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
-        return nothing(asked)
+        return Answer()
     if words.accept("DROP", "PARTITION"):
         return _drop_partitions(asked, asked.table(name))
     table = asked.table(name)
@@ -238,11 +223,11 @@ def alter(asked: Asked) -> DataFrame:
             made = reads(asked, table)
             words.end()
             table.alter(*made)
-            return nothing(asked)
+            return Answer()
     raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, RENAME TO, or DROP PARTITION")
 
 
-def _alter_database(asked: Asked) -> DataFrame:
+def _alter_database(asked: Asked) -> Answer:
     words, name = asked.words, asked.words.name("a database")
     words.expect("SET")
     if not (words.accept("DBPROPERTIES") or words.accept("PROPERTIES")):
@@ -250,10 +235,10 @@ def _alter_database(asked: Asked) -> DataFrame:
     found = _properties(words)
     words.end()
     asked.catalog.alter_database(name, set=found)
-    return nothing(asked)
+    return Answer()
 
 
-def _drop_partitions(asked: Asked, table: Table) -> DataFrame:
+def _drop_partitions(asked: Asked, table: Table) -> Answer:
     words = asked.words
     found = [_partition(words)]
     while words.accept(","):
@@ -261,7 +246,7 @@ def _drop_partitions(asked: Asked, table: Table) -> DataFrame:
         found.append(_partition(words))
     words.end()
     table.drop_partitions(found)
-    return nothing(asked)
+    return Answer()
 
 
 def _partition(words: Words) -> dict[str, str]:
@@ -374,7 +359,7 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]
 # ---- TRUNCATE, SHOW, DESCRIBE ----------------------------------------------------------------------------------------------------------------------
 
 
-def truncate(asked: Asked) -> DataFrame:
+def truncate(asked: Asked) -> Answer:
     """TRUNCATE TABLE, whole or a partition of it."""
     words = asked.words
     words.expect("TABLE")
@@ -385,37 +370,37 @@ def truncate(asked: Asked) -> DataFrame:
         table.truncate()
     else:
         table.drop_partitions([partition])
-    return nothing(asked)
+    return Answer()
 
 
-def show(asked: Asked) -> DataFrame:
+def show(asked: Asked) -> Answer:
     """SHOW DATABASES, TABLES, PARTITIONS and CREATE TABLE."""
     words, catalog = asked.words, asked.catalog
     if words.accept("DATABASES") or words.accept("SCHEMAS") or words.accept("NAMESPACES"):
         words.end()
-        return told(asked, columns_of("namespace string"), [(name,) for name in catalog.databases()])
+        return Answer("namespace string", [(name,) for name in catalog.databases()])
     if words.accept("TABLES"):
         is_said = words.accept("IN") or words.accept("FROM")
-        database = words.name("a database") if is_said else asked.spark.catalog.currentDatabase()
+        database = words.name("a database") if is_said else asked.door.database
         words.end()
         rows = catalog.tables(database).select("database", "table").rows()  # scalar: one a table
-        return told(asked, columns_of("namespace string, tableName string, isTemporary boolean"), [(*row, False) for row in rows])
+        return Answer("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows])
     if words.accept("CREATE", "TABLE"):
         table = asked.table(asked.name())
         words.end()
-        return told(asked, columns_of("createtab_stmt string"), [(table.to_sql(),)])
+        return Answer("createtab_stmt string", [(table.to_sql(),)])
     words.expect("PARTITIONS")
     table = asked.table(asked.name())
     words.end()
     values = table.partitions()["values"].to_list()  # scalar: one a partition
     paths = ["/".join(f"{key}={'null' if value is None else value}" for key, value in row.items()) for row in values]
-    return told(asked, columns_of("partition string"), [(path,) for path in paths])
+    return Answer("partition string", [(path,) for path in paths])
 
 
-def describe(asked: Asked) -> DataFrame:
+def describe(asked: Asked) -> Answer:
     """DESCRIBE TABLE: its columns."""
     asked.words.accept("TABLE")
     schema = asked.table(asked.name()).handle().schema
     asked.words.end()
-    rows = [(field.name, types.spark_type(field.type).simpleString(), field.comment) for field in schema.fields]
-    return told(asked, columns_of("col_name string, data_type string, comment string"), rows)
+    rows = [(field.name, asked.door.type_text(field.type), field.comment) for field in schema.fields]
+    return Answer("col_name string, data_type string, comment string", rows)

@@ -1,0 +1,127 @@
+"""Spark as what does a statement of SQL: rows are Spark's, and what changes tables are the functions of `lakekit.spark`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions, types as spark_types
+
+from lakekit.errors import InvalidOption
+from lakekit.spark import caring, compaction, merging, queries, session, statements, types, writes
+from lakekit.sql.words import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.care.outcome import Expired
+    from lakekit.change.clauses import Clause
+    from lakekit.commit.outcome import Commit
+    from lakekit.sql.asked import Answer, Asked
+    from lakekit.table.table import Table
+    from lakekit.types import DataType, Field
+
+_TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkDoor:
+    """A session that computes rows and runs tasks: a `lakekit.sql.asked.Door`."""
+
+    spark: SparkSession
+
+    @property
+    def database(self) -> str:
+        """The session's current database."""
+        return self.spark.catalog.currentDatabase()
+
+    @property
+    def zone(self) -> str:
+        """The session's."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    def query(self, asked: Asked, text: str) -> DataFrame:
+        return queries.query(self.spark, asked, text)
+
+    def names(self, rows: DataFrame) -> list[str]:
+        return list(rows.columns)
+
+    def fields(self, rows: DataFrame) -> tuple[Field, ...]:
+        return types.paimon_fields(rows.schema)
+
+    def renamed(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        return rows.toDF(*names)
+
+    def stored(self, rows: DataFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> DataFrame:
+        columns = [one.name if field is None else field.name for one, field in zip(rows.schema, wanted, strict=True)]
+        rows = rows.toDF(*columns)
+        rows = rows.select(*(_stored(column, field) for column, field in zip(rows.schema, wanted, strict=True)))
+        for field, value in constants.items():
+            rows = rows.withColumn(field.name, functions.lit(value).cast(types.spark_type(field.type)))
+        return rows
+
+    def type(self, text: str) -> DataType:
+        try:
+            return types.paimon_type(spark_types.DataType.fromDDL(text))
+        except PySparkException as wrong:
+            raise InvalidOption(f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text) from None
+
+    def type_text(self, t: DataType) -> str:
+        return types.spark_type(t).simpleString()
+
+    def write(self, rows: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        return writes.write(rows, table, mode=mode, partition=partition)
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit:
+        return statements.delete(self.spark, table, where)
+
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit:
+        return statements.update(self.spark, table, values, where=where)
+
+    def merge(self, table: Table, source: DataFrame, *clauses: Clause, on: pl.Expr) -> Commit:
+        return merging.merge(self.spark, table, source, *clauses, on=on)
+
+    def compact(self, table: Table, **how: Any) -> Commit:
+        return compaction.compact(self.spark, table, **how)
+
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
+        return caring.rewrite_file_index(self.spark, table, where=where)
+
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
+        return caring.remove_orphans(self.spark, table, older_than=older_than, dry_run=dry_run)
+
+    def expire_snapshots(self, table: Table, **how: Any) -> Expired:
+        return caring.expire_snapshots(self.spark, table, **how)
+
+    def told(self, answer: Answer) -> DataFrame:
+        """An answer of few rows, which Spark has without a job."""
+        pairs = [one.split() for one in answer.columns.split(",")] if answer.columns else []
+        schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in pairs])
+        if not pairs:
+            return session.nothing(self.spark, schema)
+        columns = list(zip(*answer.rows, strict=True)) or [()] * len(pairs)
+        wanted = types.arrow_schema(types.paimon_fields(schema))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
+        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
+
+
+def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
+    """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
+
+    All else stays as it is: `ls.write` casts where no value changes, and says what does not fit.
+    """
+    found = functions.col(quoted(column.name))
+    if wanted is None:
+        return found
+    to, given = types.spark_type(wanted.type), column.dataType
+    moments = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
+    is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
+    is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
+    is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
+    return found.cast(to).alias(column.name) if is_fraction or is_moment or is_text else found

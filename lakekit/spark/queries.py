@@ -1,0 +1,133 @@
+"""Queries of `ls.sql`: each table of the catalog that a query names becomes `ls.read` of it, in its place in the text; Spark computes the rest as it stands.
+
+A name of one part is a view of the session, where there is one, else a table of the session's current database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakekit.catalog.global_tables import GlobalTable
+from lakekit.errors import InvalidOption, NotFound, TableNotFound
+from lakekit.format.dtypes import paimon_type
+from lakekit.spark import reads, types
+from lakekit.sql import expressions
+from lakekit.sql.expressions import exp
+from lakekit.sql.words import Words, quoted
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.sql.asked import Asked
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+
+def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
+    """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
+    tree = expressions.parsed(text, "query", reads_texts=False)
+    if not isinstance(tree, (exp.Query, exp.Values)):
+        raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
+    there = _Named(spark, asked, text)
+    own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
+            there.replace(node)
+    for column in tree.find_all(exp.Column):
+        there.shorten(column)
+    return there.frame()
+
+
+@dataclass(slots=True)
+class _Named:
+    """A query whose tables are put in their places: `spans` of its text are replaced, by `frames` where they are tables."""
+
+    spark: SparkSession
+    asked: Asked
+    text: str
+    spans: list[tuple[int, int, str]] = field(default_factory=list)
+    frames: dict[str, Any] = field(default_factory=dict)
+    databases: set[tuple[str, str]] = field(default_factory=set)
+
+    def replace(self, node: Node) -> None:
+        """Puts `ls.read` of a table in its place; what the session knows under that name and the catalog does not stays."""
+        if node.args.get("catalog") is not None:
+            raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql")
+        parts = [one.name for one in (node.args.get("db"), node.this) if one is not None]
+        spark = self.spark
+        if len(parts) == 1 and spark.catalog.tableExists(quoted(parts[0])):
+            return
+        try:
+            table: Any = self.asked.catalog.table(self.asked.full(parts))  # one of the catalog's own among them
+        except NotFound:
+            if spark.catalog.tableExists(".".join(map(quoted, parts))):
+                return
+            if len(parts) > 1:
+                raise
+            name = self.asked.full(parts)
+            raise TableNotFound(f"{parts[0]} is no view of the session, and {name} no table of the catalog; write database.table", name=name) from None
+        at, end = self._version(node)
+        first = node.args.get("db") or node.this
+        key = f"lakekit_{len(self.frames)}"
+        self.frames[key] = _collected(spark, table) if isinstance(table, GlobalTable) else reads.read(spark, table, at=at)
+        words = Words.of(self.text)
+        words.skip(end)
+        alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quoted(parts[-1])}"
+        self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
+        if len(parts) > 1:
+            self.databases.add((parts[0].lower(), parts[1].lower()))
+
+    def shorten(self, column: Node) -> None:
+        """Takes the database out of a column's name: the table goes by its own name here."""
+        database, table = column.args.get("db"), column.args.get("table")
+        if database is not None and (database.name.lower(), table.name.lower()) in self.databases:
+            self.spans.append((_start(database), _start(table), ""))
+
+    def _version(self, node: Node) -> tuple[int | str | datetime | None, int]:
+        """Which version of a table is asked for, and where its name and that end."""
+        end, version = node.this.meta["end"] + 1, node.args.get("version")
+        if version is None:
+            return None, end
+        literal = version.expression
+        words = Words.of(self.text)
+        words.skip(end)
+        words.accept("FOR")
+        words.name("VERSION or TIMESTAMP")
+        words.expect("AS", "OF")
+        word = words.take("a snapshot, a tag or a time, as a literal", "number", "text")
+        if str(version.this).upper() == "VERSION":
+            return (literal.name if literal.is_string else int(literal.name)), word.end
+        return self.asked.moment(literal.name, is_text=literal.is_string), word.end
+
+    def frame(self) -> DataFrame:
+        """The query over the tables."""
+        if not self.frames:
+            return self.spark.sql(self.text)
+        pieces, at = [], 0
+        for start, end, put in sorted(self.spans):
+            pieces += [_plain(self.text[at:start]), put]
+            at = end
+        return self.spark.sql("".join([*pieces, _plain(self.text[at:])]), **self.frames)
+
+
+def _collected(spark: SparkSession, table: GlobalTable) -> DataFrame:
+    """A table of the catalog itself, whose rows the driver knows."""
+    found = table.scan().collect()
+    fields = types.read_fields([Field(name, paimon_type(dtype, name)) for name, dtype in found.schema.items()])
+    return spark.createDataFrame(pa.Table.from_batches([types.to_batch(found, fields)]), types.spark_schema(fields))
+
+
+def _start(identifier: Node) -> int:
+    return int(identifier.meta["start"])
+
+
+def _plain(text: str) -> str:
+    """Text in which PySpark finds no place for a frame."""
+    return text.replace("{", "{{").replace("}", "}}")

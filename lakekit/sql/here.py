@@ -1,0 +1,226 @@
+"""`cat.sql`: statements done in this process, queries by Polars' SQL over the tables' LazyFrames.
+
+    cat.sql("SELECT day, sum(total) AS total FROM shop.orders WHERE id > 7 GROUP BY day").collect()
+    cat.sql("INSERT INTO shop.orders VALUES (1, 'a'); CALL sys.compact('shop.orders')")
+
+A query is read in Spark's words, as `ls.sql` reads it, and said to Polars in those that it knows (sqlglot); each table in it is a scan, which gets the query's
+conditions and columns. Types are Paimon's own, as `t.to_sql()` writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
+from lakekit.format.dtypes import paimon_type, polars_type
+from lakekit.sql import expressions, speaking
+from lakekit.sql.asked import Answer, Asked
+from lakekit.sql.expressions import exp
+from lakekit.sql.words import Words, statements
+from lakekit.types import Field, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakekit.care.outcome import Expired
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.change.clauses import Clause
+    from lakekit.commit.outcome import Commit
+    from lakekit.table.table import Table
+    from lakekit.types import DataType
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
+_POLARS = "postgres"
+"""The words of SQL, as sqlglot names them, that Polars' own are likest to."""
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
+
+
+def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
+    """`cat.sql`."""
+    read = [Words.of(one) for one in statements(text)]
+    door, found = Here(), None
+    for words in read:  # scalar: one a statement
+        if words.accept("USE"):
+            door, found = _used(catalog, words), Answer()
+            continue
+        found = speaking.done(Asked(door=door, catalog=catalog, words=words))
+    if isinstance(found, pl.LazyFrame):
+        return found if len(read) == 1 else found.collect()
+    assert isinstance(found, Answer)
+    return _told(found)
+
+
+def _used(catalog: Catalog, words: Words) -> Here:
+    """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
+    words.accept("DATABASE")
+    name = words.name("a database")
+    words.end()
+    if name not in (known := catalog.databases()):
+        raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(known) or 'none'}", name=name)
+    return Here(name)
+
+
+def _told(answer: Answer) -> pl.DataFrame:
+    pairs = [one.split() for one in answer.columns.split(",")] if answer.columns else []
+    return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in pairs}, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This process, as what does statements: a `lakekit.sql.asked.Door`. `database`: where names of one part are looked for."""
+
+    database: str | None = None
+    zone: str | None = None
+    """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
+
+    # ---- queries --------------------------------------------------------------------------------------------------------------------------
+
+    def query(self, asked: Asked, text: str) -> pl.LazyFrame:
+        """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
+        tree = expressions.parsed(text, "query", reads_texts=False)
+        if not isinstance(tree, (exp.Query, exp.Values)):
+            raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
+        own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+        frames: dict[str, pl.LazyFrame] = {}
+        named: set[tuple[str, str]] = set()
+        for node in list(tree.find_all(exp.Table)):
+            if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
+                key = f"lakekit_{len(frames)}"
+                frames[key] = _scan(asked, node)
+                named.add((node.text("db").lower(), node.name.lower()))
+                _name(node, key)
+        for column in tree.find_all(exp.Column):
+            if (column.text("db").lower(), column.text("table").lower()) in named:
+                column.set("db", None)  # the table goes by its own name here
+        for cast in list(tree.find_all(exp.Cast)):
+            _say_moment(cast)
+        try:
+            found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
+            found.collect_schema()
+        except pl.exceptions.ColumnNotFoundError as wrong:
+            raise ColumnNotFound(f"{_first(wrong)}, in: {text.strip()[:200]}", name=_first(wrong)) from None
+        except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
+            raise SchemaMismatch(f"{_first(wrong)}, in: {text.strip()[:200]}") from None
+        except pl.exceptions.PolarsError as wrong:
+            raise InvalidOption(f"no query that Polars' SQL computes: {_first(wrong)}. In: {text.strip()[:200]}", key="sql") from None
+        return found
+
+    def names(self, rows: pl.LazyFrame) -> list[str]:
+        return rows.collect_schema().names()
+
+    def fields(self, rows: pl.LazyFrame) -> tuple[Field, ...]:
+        """Their columns, which may be null."""
+        return tuple(Field(name, paimon_type(dtype, name)) for name, dtype in rows.collect_schema().items())
+
+    def renamed(self, rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+        """The columns by other names. Raises `SchemaMismatch` where there are not as many."""
+        own = self.names(rows)
+        if len(own) != len(names):
+            raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
+        return rows.select(pl.col(name).alias(to) for name, to in zip(own, names, strict=True))
+
+    def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
+        """Columns as the table takes them, where SQL gives what is written a type of its own; `t.append` casts where no value changes."""
+        given = rows.collect_schema()
+        stored = [_stored(name, dtype, field) for (name, dtype), field in zip(given.items(), wanted, strict=True)]
+        return rows.select(*stored, *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()))
+
+    def type(self, text: str) -> DataType:
+        """Paimon's type text. Raises `InvalidOption` for what is none, `Unsupported` for a type that lakekit refuses."""
+        try:
+            return parse(text)
+        except ValueError as wrong:
+            raise InvalidOption(f"{text} is no type: {wrong}", key="sql", value=text) from None
+
+    def type_text(self, t: DataType) -> str:
+        """As `t.to_sql()` writes it."""
+        return str(t)
+
+    # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
+
+    def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        return table.append(rows) if mode == "append" else table.overwrite(rows, partition=partition)
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit:
+        return table.delete(where)
+
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit:
+        return table.update(values, where=where)
+
+    def merge(self, table: Table, source: pl.LazyFrame, *clauses: Clause, on: pl.Expr) -> Commit:
+        return table.merge(source, *clauses, on=on)
+
+    def compact(self, table: Table, **how: Any) -> Commit:
+        return table.compact(**how)
+
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
+        return table.rewrite_file_index(where=where)
+
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
+        return table.remove_orphans(older_than=older_than, dry_run=dry_run)
+
+    def expire_snapshots(self, table: Table, **how: Any) -> Expired:
+        return table.expire_snapshots(**how)
+
+
+# ---- tables in a query -------------------------------------------------------------------------------------------------------------------------
+
+
+def _scan(asked: Asked, node: Node) -> pl.LazyFrame:
+    """What a table's name in a query stands for, at the version that is asked."""
+    if node.args.get("catalog") is not None:
+        raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog is called database.table", key="sql")
+    found: Any = asked.catalog.table(asked.full([one.name for one in (node.args.get("db"), node.this) if one is not None]))
+    version = node.args.get("version")
+    if version is None:
+        return found.scan()
+    literal = version.expression
+    if not isinstance(literal, exp.Literal):
+        raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal", key="sql")
+    if str(version.this).upper() == "VERSION":
+        return found.scan(literal.name if literal.is_string else int(literal.name))
+    return found.scan(asked.moment(literal.name, is_text=literal.is_string))
+
+
+def _name(node: Node, key: str) -> None:
+    """Puts the name of a frame into a table's place, where the table's own becomes its alias."""
+    own = node.name
+    for part in ("db", "version"):
+        node.set(part, None)
+    node.set("this", exp.to_identifier(key))
+    if not node.alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(own, quoted=True)))
+
+
+def _say_moment(cast: Node) -> None:
+    """`TIMESTAMP '…'` as Polars takes it: beside a column as a text, which becomes of that column's type; else as a moment without a zone."""
+    if not isinstance(cast.this, exp.Literal) or not cast.this.is_string or not str(cast.args["to"].this.name).startswith("TIMESTAMP"):
+        return
+    if isinstance(cast.parent, _COMPARISONS):
+        cast.replace(cast.this)
+    else:
+        cast.set("to", exp.DataType.build("TIMESTAMP", dialect=_POLARS))
+
+
+def _stored(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
+    """A column of a query under the table's name for it: decimals for DOUBLE, days for moments, and whatever has a text for STRING."""
+    column = pl.col(name)
+    if field is None:
+        return column
+    to = polars_type(field.type)
+    is_fraction = isinstance(given, pl.Decimal) and to.is_float()
+    is_moment = isinstance(to, pl.Datetime) and isinstance(given, pl.Date)
+    is_text = isinstance(to, pl.String) and (given.is_numeric() or given.is_temporal() or isinstance(given, pl.Boolean))
+    return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
+
+
+def _first(wrong: Exception) -> str:
+    """What an error of Polars says, without the plan that it shows."""
+    return str(wrong).strip().partition("\n")[0]

@@ -1,0 +1,55 @@
+"""One statement, by its first word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Unsupported
+from lakekit.sql import calls, definitions, procedures as procedures, statements  # noqa: PLC0414 - imported for what it enters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.sql.asked import Answer, Asked, Rows
+
+QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM")
+_SHOWN = 200
+
+
+def done(asked: Asked) -> Answer | Rows:
+    """Does a statement: the rows of a query as its door has them, the `Answer` of another.
+
+    Raises `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done here: nothing has changed then.
+    """
+    words = asked.words
+    if is_query(asked):
+        return asked.door.query(asked, words.rest)
+    for word, does in _STATEMENTS.items():
+        if words.accept(word):
+            return does(asked)
+    first = "" if words.next is None else words.next.said
+    known = ", ".join(("SELECT", *_STATEMENTS))
+    msg = f"{first}: no statement that is done here; there are {known}. In: {words.text.strip()[:_SHOWN]}"
+    raise Unsupported(msg, feature="catalog.sql")
+
+
+def is_query(asked: Asked) -> bool:
+    """Whether a statement only asks."""
+    return any(asked.words.is_next(word) for word in QUERIES)
+
+
+_STATEMENTS: dict[str, Callable[[Asked], Answer]] = {
+    "CALL": calls.called,
+    "INSERT": statements.insert,
+    "DELETE": statements.delete,
+    "UPDATE": statements.update,
+    "MERGE": statements.merge,
+    "CREATE": statements.create,
+    "DROP": definitions.drop,
+    "ALTER": definitions.alter,
+    "TRUNCATE": definitions.truncate,
+    "SHOW": definitions.show,
+    "DESCRIBE": definitions.describe,
+    "DESC": definitions.describe,
+}
+"""By its first word, what does a statement."""

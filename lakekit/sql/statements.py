@@ -1,0 +1,274 @@
+"""Rows by statement: CREATE TABLE … AS, INSERT, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
+
+    CREATE    with AS: a table of the query's columns, and its rows
+    INSERT    the query's columns by their order, or by name
+    others    conditions and values as Polars expressions (`expressions`), through the door's `delete`, `update`, `merge`
+
+The rows of a query are the door's.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from lakekit.change import clauses
+from lakekit.change.clauses import SOURCE
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
+from lakekit.format.dtypes import polars_schema
+from lakekit.sql import definitions, expressions
+from lakekit.sql.asked import Answer
+from lakekit.sql.definitions import names
+from lakekit.sql.expressions import Scope, Side, exp
+from lakekit.sql.words import quoted
+from lakekit.types import INTEGERS, STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import polars as pl
+
+    from lakekit.change.clauses import Clause
+    from lakekit.commit.outcome import Commit
+    from lakekit.sql.asked import Asked, Rows
+    from lakekit.sql.words import Words
+    from lakekit.table.table import Table
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_COMMITTED = "snapshot_id long, row_count long"
+_ENDS = ("SET", "USING", "WHERE", "ON")
+
+
+def done(commit: Commit) -> Answer:
+    """What a commit did, as one row."""
+    return Answer(_COMMITTED, [(commit.snapshot_id, commit.row_count)])
+
+
+# ---- CREATE TABLE … AS ------------------------------------------------------------------------------------------------------------------------
+
+
+def create(asked: Asked) -> Answer:
+    """CREATE; TABLE … AS a query makes a table of the query's columns, which is gone again where its rows cannot be written."""
+    words = asked.words
+    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
+        return definitions.create_database(asked)
+    definitions.no_view(words)
+    words.expect("TABLE")
+    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
+    if words.is_next("("):
+        return definitions.create_table(asked, name, is_lenient=is_lenient)
+    partitions, comment, properties = definitions.table_words(words)
+    if not words.accept("AS"):
+        raise words.wrong("the columns of the table in parentheses, or AS and a query")
+    if is_lenient and asked.catalog.exists(name):
+        return Answer(_COMMITTED, [(None, 0)])
+    rows = asked.door.query(asked, words.rest)
+    fields = [replace(field, type=field.type.as_nullable()) for field in asked.door.fields(rows)]
+    table = asked.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
+    return done(_filled(asked, name, table, rows))
+
+
+def _filled(asked: Asked, name: str, table: Table, rows: Rows) -> Commit:
+    try:
+        return asked.door.write(rows, table, mode="append", partition=None)
+    except CommitStateUnknown:
+        raise
+    except BaseException:
+        with suppress(LakekitError):
+            asked.catalog.drop_table(name)
+        raise
+
+
+# ---- INSERT ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def insert(asked: Asked) -> Answer:
+    """INSERT INTO and INSERT OVERWRITE: the rows of a query."""
+    words = asked.words
+    mode = "overwrite" if words.accept("OVERWRITE") else "append"
+    if mode == "append":
+        words.expect("INTO")
+    words.accept("TABLE")
+    name = asked.name()
+    table = asked.table(name)
+    partition = _partition(words, table) if words.accept("PARTITION") else {}
+    by_name = words.accept("BY", "NAME")
+    columns = None
+    if not by_name and words.is_next("(") and not any(words.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")):
+        columns = names(words)
+    handle = table.handle()
+    wanted = [handle.schema.field(one) if handle.schema.has(one) else None for one in columns or [n for n in handle.schema.names if n not in partition]]
+    if columns is not None and None in wanted:
+        raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(handle.schema.names)}")
+    rows = asked.door.query(asked, words.rest)
+    given = asked.door.names(rows)
+    if by_name:
+        wanted = [handle.schema.field(one) if handle.schema.has(one) else None for one in given]
+    elif len(given) != len(wanted):
+        into = ", ".join(one.name for one in wanted if one is not None)
+        raise SchemaMismatch(f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(given)} ({', '.join(given)})")
+    constants = {handle.schema.field(key): value for key, value in partition.items()}
+    stored = asked.door.stored(rows, wanted, constants)
+    return done(asked.door.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
+
+
+def _partition(words: Words, table: Table) -> dict[str, Any]:
+    """PARTITION (dt = '2024-03-31', hour): the values that are told."""
+    found: dict[str, Any] = {}
+    words.expect("(")
+    while True:
+        key = words.name("a partition column")
+        if key not in table.partition_keys:
+            raise SchemaMismatch(f"PARTITION ({key}): {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", column=key)
+        found[key] = _literal(words, table, key) if words.accept("=") else None
+        if not words.accept(","):
+            break
+    words.expect(")")
+    for key in [key for key, value in found.items() if value is None]:  # scalar: one a column; where no value is told the query has the column
+        del found[key]
+    return found
+
+
+def _literal(words: Words, table: Table, key: str) -> Any:
+    """The value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
+    t = table.handle().schema.field(key).type
+    words.accept("DATE")
+    said = words.take("a literal", "text", "number").value
+    try:
+        if t.root in INTEGERS:
+            return int(said)
+        if t.root == "DATE":
+            return date.fromisoformat(said)
+    except ValueError:
+        raise SchemaMismatch(f"PARTITION ({key} = {said!r}): the column is {t}", column=key) from None
+    if t.root not in STRINGS:
+        raise Unsupported(f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION", feature="catalog.sql")
+    return said
+
+
+# ---- DELETE, UPDATE, MERGE ----------------------------------------------------------------------------------------------------------------------
+
+
+def delete(asked: Asked) -> Answer:
+    """DELETE FROM, by the door's `delete`."""
+    asked.words.expect("FROM")
+    name = asked.name()
+    table, side = asked.table(name), _side(asked, name)
+    if not asked.words.accept("WHERE"):
+        asked.words.end()
+        return done(asked.door.delete(table, "true"))
+    node = expressions.parsed(asked.words.rest, "condition")
+    return done(asked.door.delete(table, expressions.expression(node, Scope(sides=(side,), zone=asked.zone))))
+
+
+def update(asked: Asked) -> Answer:
+    """UPDATE, by its `update`."""
+    name = asked.name()
+    table, side = asked.table(name), _side(asked, name)
+    asked.words.expect("SET")
+    tree = expressions.parsed(f"UPDATE t SET {asked.words.rest}", "UPDATE")
+    _only(tree, "this", "expressions", "where")
+    scope, where = Scope(sides=(side,), zone=asked.zone), tree.args.get("where")
+    values = _assigned(tree.expressions, scope, side)
+    condition = "true" if where is None else expressions.expression(where.this, scope)
+    return done(asked.door.update(table, values, where=condition))
+
+
+def merge(asked: Asked) -> Answer:
+    """MERGE INTO, by its `merge`."""
+    words = asked.words
+    words.expect("INTO")
+    name = asked.name()
+    table, target = asked.table(name), _side(asked, name)
+    words.expect("USING")
+    if words.is_next("("):
+        source, parts = asked.door.query(asked, words.inside()), ["s"]
+    else:
+        parts = words.names("the source of the merge")
+        source = asked.door.query(asked, f"SELECT * FROM {'.'.join(map(quoted, parts))}")
+    alias = _alias(words)
+    if alias is not None and words.is_next("("):
+        source = asked.door.renamed(source, names(words))
+    called = (parts[-1].lower(), ".".join(parts).lower())
+    columns = dict(polars_schema(asked.door.fields(source), timestamp_unit="us"))
+    theirs = Side(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
+    words.expect("ON")
+    tree = expressions.parsed(f"MERGE INTO t USING s ON {words.rest}", "MERGE")
+    _only(tree, "this", "using", "on", "whens")
+    scope = Scope(sides=(target, theirs), zone=asked.zone)
+    found = [_clause(one, scope) for one in tree.args["whens"].expressions]
+    return done(asked.door.merge(table, source, *found, on=expressions.expression(tree.args["on"], scope)))
+
+
+def _clause(node: Node, both: Scope) -> Clause:
+    """One WHEN of a MERGE."""
+    _only(node, "matched", "source", "condition", "then")
+    target, theirs = both.sides
+    is_matched, by_source = bool(node.args.get("matched")), bool(node.args.get("source"))
+    sides = both.sides if is_matched else (target,) if by_source else (theirs,)
+    scope = Scope(sides=sides, zone=both.zone)
+    said = node.args.get("condition")
+    where = None if said is None else expressions.expression(said, scope)
+    then = node.args["then"]
+    if not is_matched and not by_source:
+        _only(then, "this", "expression")
+        return clauses.when_not_matched(insert=_inserted(then, scope, target), where=where)
+    make: Callable[..., Clause] = clauses.when_matched if is_matched else clauses.when_not_matched_by_source
+    if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
+        return make(delete=True, where=where)
+    if isinstance(then, exp.Update):
+        _only(then, "expressions")
+        is_all = len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star)
+        return make(update="all" if is_all else _assigned(then.expressions, scope, target), where=where)
+    raise expressions.refused(then)
+
+
+def _inserted(then: Node, scope: Scope, target: Side) -> Any:
+    if isinstance(then.this, exp.Star):
+        return "all"
+    if not isinstance(then.this, exp.Tuple) or not isinstance(then.expression, exp.Tuple) or len(then.this.expressions) != len(then.expression.expressions):
+        raise InvalidOption(f"{then.sql('spark')}: write INSERT *, or INSERT (columns) VALUES (as many values)", key="sql")
+    pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
+    return {_target(name, target): expressions.expression(value, scope) for name, value in pairs}
+
+
+def _assigned(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str, pl.Expr]:
+    """The new value of each column."""
+    found: dict[str, pl.Expr] = {}
+    for pair in pairs:
+        if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
+            raise InvalidOption(f"{pair.sql('spark')} is no new value of a column, such as v = v + 1", key="sql")
+        name = _target(pair.this, target)
+        if name in found:
+            raise InvalidOption(f"{name} gets two new values", key="sql", value=name)
+        found[name] = expressions.expression(pair.expression, scope)
+    return found
+
+
+def _target(node: Node, target: Side) -> str:
+    return Scope(sides=(target,)).column(node)
+
+
+def _side(asked: Asked, name: str) -> Side:
+    """The target of a statement, under its alias if it has one."""
+    alias = _alias(asked.words)
+    own = asked.table(name).handle().schema
+    called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
+    return Side(called=called, columns=dict(polars_schema(own.fields)))
+
+
+def _alias(words: Words) -> str | None:
+    if words.accept("AS"):
+        return words.name("an alias")
+    return None if words.next is None or words.next.said.upper() in _ENDS else words.name("an alias")
+
+
+def _only(node: Node, *names: str) -> None:
+    """Raises `Unsupported` where a statement says more than is done."""
+    more = [name for name, value in node.args.items() if value and name not in names]
+    if more:
+        raise Unsupported(f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql")

@@ -1,0 +1,202 @@
+"""`cat.sql` does what the methods do that its statements stand for, and its queries give what the same frames give; what is not understood changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit import cli
+from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, MergeConflict, SchemaMismatch, TableAlreadyExists, TableNotFound, Unsupported
+
+ORDERS = """CREATE TABLE shop.orders (
+  id BIGINT NOT NULL, day STRING COMMENT 'of the order; all of it', total DECIMAL(10, 2), x DOUBLE, d DATE, at TIMESTAMP(6),
+  z TIMESTAMP(3) WITH LOCAL TIME ZONE, r ROW<`a` INT, `b` ROW<`c` STRING>>, PRIMARY KEY (id) NOT ENFORCED
+) WITH ('bucket' = '1')"""
+ROWS = """INSERT INTO shop.orders VALUES
+  (1, 'mon', 1.5, 0.5, DATE '2024-03-31', TIMESTAMP '2024-03-31 10:00:00', NULL, NULL),
+  (2, 'tue', 2.25, 1e10, DATE '2024-04-01', TIMESTAMP '2024-04-01 00:00:00', NULL, NULL),
+  (3, 'it''s; {a}%', NULL, NULL, NULL, NULL, NULL, NULL)"""
+
+
+@pytest.fixture
+def cat(tmp_path):
+    made = lk.connect(tmp_path / "lake")
+    made.sql(f"CREATE DATABASE shop; {ORDERS}; {ROWS}; CALL sys.create_tag('shop.orders', 'first')")
+    made.sql("INSERT INTO shop.orders (id, day, r) SELECT 4, 'wed', r FROM shop.orders WHERE id = 3")
+    made.sql("CREATE TABLE shop.days AS SELECT * FROM (VALUES ('mon', 'Monday'), ('tue', 'Tuesday')) AS v(day, name)")
+    return made
+
+
+def rows(found):
+    return sorted((found.collect() if isinstance(found, pl.LazyFrame) else found).rows(), key=repr)
+
+
+QUERIES = {
+    "SELECT id FROM shop.orders WHERE id > 2": [(3,), (4,)],
+    "SELECT orders.id, shop.days.name FROM shop.orders JOIN shop.days ON shop.orders.day = days.day": [(1, "Monday"), (2, "Tuesday")],
+    "WITH orders AS (SELECT 7 AS id) SELECT o.id FROM orders o UNION ALL SELECT max(id) FROM shop.orders": [(4,), (7,)],
+    "SELECT o.id FROM shop.orders VERSION AS OF 1 o": [(1,), (2,), (3,)],
+    "SELECT id FROM shop.orders FOR VERSION AS OF 'first'": [(1,), (2,), (3,)],
+    "SELECT id FROM shop.orders TIMESTAMP AS OF '2100-01-01' WHERE day NOT LIKE '{x}'": [(1,), (2,), (3,), (4,)],
+    "SELECT snapshot_id FROM shop.`orders$snapshots` -- all; of them": [(1,), (2,)],
+    "SELECT id FROM shop.orders WHERE day = 'it''s; {a}%'": [(3,)],
+    "SELECT id FROM shop.orders WHERE d = '2024-03-31' OR at >= TIMESTAMP '2024-04-01 00:00:00'": [(1,), (2,)],
+    "SELECT TIMESTAMP '2024-04-01 00:00:00' AS t, DATE '2024-04-01' AS d": [(datetime.fromisoformat("2024-04-01"), date(2024, 4, 1))],
+    "SELECT day, count(*) AS n, sum(total) AS s FROM shop.orders GROUP BY day HAVING sum(total) > 1 ORDER BY day": [
+        ("mon", 1, Decimal("1.50")),
+        ("tue", 1, Decimal("2.25")),
+    ],
+    "SELECT if(id > 2, 'new', 'old') AS age, id / 2 AS half FROM shop.orders WHERE id < 4 AND id <> 2": [("new", 1.5), ("old", 0.5)],
+    "VALUES (1, 'a')": [(1, "a")],
+    "SELECT table_name FROM sys.tables WHERE database_name = 'shop'": [("days",), ("orders",)],
+    "SELECT id FROM shop.orders WHERE id IN (SELECT max(id) FROM shop.orders)": [(4,)],
+}
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_queries(cat, text):
+    found = cat.sql(text)
+    assert isinstance(found, pl.LazyFrame)
+    assert rows(found) == sorted(QUERIES[text], key=repr)
+
+
+def test_fields_of_a_row_are_told_from_databases(cat):
+    cat.sql("CREATE TABLE shop.nested (shop ROW<`nested` ROW<`x` INT>>)")
+    cat["shop.nested"].append([{"shop": {"nested": {"x": 7}}}])
+    assert rows(cat.sql("SELECT nested.shop.nested AS inner FROM shop.nested")) == [({"x": 7},)]
+
+
+def test_a_query_reaches_planning(cat):
+    found = cat.sql("SELECT id FROM shop.orders WHERE day = 'mon'")
+    plan = found.explain()
+    assert "PaimonScan" in plan
+    assert "PROJECT" in plan
+
+
+def test_a_frame_stays_a_frame_and_the_last_of_several_answers(cat):
+    answer = cat.sql("USE shop; SELECT id FROM orders WHERE id = 1; SELECT count(*) AS n FROM orders;")
+    assert isinstance(answer, pl.DataFrame)
+    assert answer.to_dicts() == [{"n": 4}]
+    assert cat.sql("INSERT INTO shop.days VALUES ('wed', 'Wednesday')").to_dicts() == [{"snapshot_id": 2, "row_count": 1}]
+    assert cat.sql("DELETE FROM shop.days WHERE day = 'sat'").to_dicts() == [{"snapshot_id": None, "row_count": 0}]
+    assert cat.sql("USE shop").shape == (0, 0)
+
+
+def test_rows_change(cat):
+    t = cat["shop.orders"]
+    cat.sql("UPDATE shop.orders o SET x = o.x + 1, day = 'sun' WHERE o.id = 1; DELETE FROM shop.orders WHERE id IN (2)")
+    assert rows(t.scan().select("id", "day", "x")) == [(1, "sun", 1.5), (3, "it's; {a}%", None), (4, "wed", None)]
+    cat.sql(
+        "MERGE INTO shop.orders t USING (SELECT id, 'm' AS day FROM shop.orders WHERE id < 4 UNION ALL SELECT 9, 'n') s ON t.id = s.id \
+WHEN MATCHED AND t.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET day = s.day WHEN NOT MATCHED THEN INSERT (id, day) VALUES (s.id, s.day)"
+    )
+    assert rows(t.scan().select("id", "day")) == [(1, "m"), (4, "wed"), (9, "n")]
+    cat.sql("INSERT OVERWRITE shop.orders BY NAME SELECT 5 AS id, 2 AS day, 7 AS x")
+    assert rows(t.scan().select("id", "day", "x")) == [(5, "2", 7.0)]
+    cat.sql("TRUNCATE TABLE shop.orders")
+    assert rows(t.scan()) == []
+
+
+def test_partitions_by_their_values(cat):
+    cat.sql("CREATE TABLE shop.parted (k INT, n INT, d DATE) PARTITIONED BY (n, d)")
+    cat.sql("INSERT INTO shop.parted PARTITION (n = 7, d = '2024-03-31') SELECT 1")
+    cat.sql("INSERT INTO shop.parted PARTITION (n = 8) SELECT 2, DATE '2024-04-01'")
+    assert rows(cat["shop.parted"].scan()) == [(1, 7, date(2024, 3, 31)), (2, 8, date(2024, 4, 1))]
+    cat.sql("INSERT OVERWRITE shop.parted PARTITION (n = 7, d = '2024-03-31') VALUES (3)")
+    assert rows(cat["shop.parted"].scan()) == [(2, 8, date(2024, 4, 1)), (3, 7, date(2024, 3, 31))]
+    assert rows(cat.sql("SHOW PARTITIONS shop.parted")) == [("n=7/d=2024-03-31",), ("n=8/d=2024-04-01",)]
+    cat.sql("ALTER TABLE shop.parted DROP PARTITION (n = '8')")
+    assert rows(cat["shop.parted"].scan()) == [(3, 7, date(2024, 3, 31))]
+
+
+def test_what_shows_a_table_makes_it_again(cat):
+    said = cat.sql("SHOW CREATE TABLE shop.orders").item()
+    cat.sql(said.replace("shop.orders", "shop.again"))
+    again, first = cat["shop.again"], cat["shop.orders"]
+    assert [(f.name, f.type, f.comment) for f in again.schema.fields] == [(f.name, f.type, f.comment) for f in first.schema.fields]
+    assert again.primary_keys == first.primary_keys
+    assert cat.sql("DESCRIBE shop.again").row(1) == ("day", "STRING", "of the order; all of it")
+    cat.sql("ALTER TABLE shop.again ADD COLUMN note STRING AFTER id; ALTER TABLE shop.again SET TBLPROPERTIES ('snapshot.num-retained.max' = '20')")
+    assert [field.name for field in cat["shop.again"].schema.fields][:2] == ["id", "note"]
+    cat.sql("DROP TABLE shop.again")
+    assert rows(cat.sql("SHOW TABLES IN shop")) == [("shop", "days", False), ("shop", "orders", False)]
+
+
+def test_procedures_do_what_methods_do(cat):
+    assert cat.sql("CALL sys.compact(table => 'shop.orders')").to_dicts() == [{"result": True}]
+    assert cat["shop.orders"].snapshots()["kind"].to_list()[-1] == "COMPACT"
+    assert cat.sql("CALL sys.rollback(table => 'shop.orders', tag => 'first')").to_dicts() == [{"previous_snapshot_id": 3, "current_snapshot_id": 1}]
+    assert cat["shop.orders"].scan().select(pl.len()).collect().item() == 3
+
+
+WRONG = [
+    ("", InvalidOption, "a statement"),
+    (" ; ; ", InvalidOption, "a statement"),
+    ("SELEC 1", Unsupported, "SELEC"),
+    ("SELECT * FROM orders", InvalidOption, "USE names the database"),
+    ("SELECT * FROM shop.nope", TableNotFound, "days, orders"),
+    ("SELECT * FROM a.b.c", InvalidOption, "three parts"),
+    ("SELECT nope FROM shop.orders", ColumnNotFound, "nope"),
+    ("SELECT frobnicate(id) FROM shop.orders", InvalidOption, "frobnicate"),
+    ("SELECT FROM WHERE", InvalidOption, "query"),
+    ("SELECT 'open", InvalidOption, "begins here"),
+    ("SELECT id FROM shop.orders TIMESTAMP AS OF 'soon'", InvalidOption, "no time"),
+    ("DELETE FROM shop.orders WHERE nope = 1", ColumnNotFound, "nope"),
+    ("DELETE FROM shop.orders WHERE day > 1", SchemaMismatch, "day"),
+    ("INSERT INTO shop.orders VALUES (1)", SchemaMismatch, "takes 8 columns"),
+    ("INSERT INTO shop.orders (id, day) VALUES ('x', 'y')", SchemaMismatch, "BIGINT"),
+    ("INSERT INTO shop.`orders$files` VALUES (1)", InvalidOption, "names that table"),
+    ("CREATE TABLE shop.orders (id INT)", TableAlreadyExists, "orders"),
+    ("CREATE TABLE shop.bad (id NUMBERISH)", InvalidOption, "NUMBERISH"),
+    ("CREATE OR REPLACE TEMPORARY VIEW shop.v AS SELECT 1", Unsupported, "WITH name AS"),
+    ("DROP VIEW shop.v", Unsupported, "no views"),
+    ("USE nope; SELECT 1", DatabaseNotFound, "shop"),
+    ("CALL sys.nothing()", Unsupported, "compact"),
+    ("DELETE FROM shop.orders; SELECT 'open", InvalidOption, "begins here"),
+    (
+        "MERGE INTO shop.days t USING (SELECT 'mon' AS day, 'a' AS name UNION ALL SELECT 'mon', 'b') s ON t.day = s.day WHEN MATCHED THEN UPDATE SET *",
+        MergeConflict,
+        "row",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "words"), WRONG, ids=[text for text, *_ in WRONG])
+def test_what_is_wrong_is_told_and_changes_nothing(cat, text, error, words):
+    def state():
+        return [(name, cat[f"shop.{name}"].snapshots()["snapshot_id"].max(), cat[f"shop.{name}"].schema.id) for name in cat.tables("shop")["table"]]
+
+    before = state()
+    with pytest.raises(error, match=words):
+        cat.sql(text)
+    assert state() == before
+
+
+def test_what_is_no_text(cat):
+    with pytest.raises(TypeError, match="a text"):
+        cat.sql(None)
+
+
+def test_sqlglot_is_not_there(cat, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("lakekit.sql")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[sql\]'"):
+        cat.sql("SELECT 1")
+
+
+def test_in_the_shell(cat, tmp_path, capsys, monkeypatch):
+    lake = str(tmp_path / "lake")
+    assert cli.main(["sql", lake, "SELECT id, d FROM shop.orders WHERE id < 3 ORDER BY id", "--format", "json"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"id": 1, "d": "2024-03-31"}, {"id": 2, "d": "2024-04-01"}]
+    monkeypatch.setattr(sys, "stdin", __import__("io").StringIO("USE shop; DELETE FROM orders WHERE id > 1; SELECT count(*) AS n FROM orders"))
+    assert cli.main(["sql", lake, "--format", "tsv"]) == 0
+    assert capsys.readouterr().out.split() == ["n", "1"]
+    assert cli.main(["sql", lake, "SELECT * FROM shop.nope"]) != 0
+    assert "nope" in capsys.readouterr().err
