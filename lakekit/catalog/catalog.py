@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import polars as pl
 
 from lakekit import registry, storage as storages, world
-from lakekit.catalog import cloning, compacting, global_tables, names, repairing
+from lakekit.catalog import cloning, compacting, global_tables, listing, materialized, names, repairing, views
 from lakekit.catalog.metastore import missing_database, missing_table, some
 from lakekit.catalog.settings import Settings
 from lakekit.catalog.system_table import SystemTable
@@ -25,7 +25,6 @@ from lakekit.catalog.uris import hidden
 from lakekit.draw import html, text
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists
 from lakekit.folder.kinds import FORMAT_TABLE
-from lakekit.meta import manifests, snapshots
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.system import tables as system_tables
@@ -38,23 +37,23 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    from lakekit.catalog.materialized import MaterializedTable
     from lakekit.catalog.metastore import Define, Metastore
     from lakekit.catalog.names import Name
+    from lakekit.catalog.views import View
     from lakekit.change.columns_given import SchemaLike
     from lakekit.meta.handle import Ground
     from lakekit.model.schema import TableSchema
     from lakekit.storage.protocol import Storage
 
-_NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
-_DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
-
 
 @dataclass(slots=True)
 class Seen:
-    """What was last listed: what a catalog's card shows without looking again; and the metastore, once it was asked."""
+    """What was last listed: what a catalog's card shows without looking again; the metastore, once it was asked; and temporary views, by name."""
 
     databases: list[str] | None = None
     metastore: Metastore | None = None
+    views: dict[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +123,13 @@ class Catalog:
         `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes` of its newest snapshot, and `error`, why they are null. "sys" has the
         catalog's own tables, which are in no other listing. Raises `DatabaseNotFound`.
         """
-        schema = {**_NAMED, **(_DETAILS if details else {})}
+        schema = {**listing.NAMED, **(listing.DETAILS if details else {})}
         if database == names.SYSTEM:
             return pl.DataFrame([(names.SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in global_tables.TABLES], schema=schema, orient="row")
         metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
         found = [(one, name) for one in wanted for name in metastore.tables(one)]
-        rows = world.each(lambda pair: self._row(*pair, details=details), found)
+        rows = world.each(lambda pair: listing.row(self._table(metastore, names.Name(database=pair[0], table=pair[1])), *pair, details=details), found)
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def exists(self, name: str) -> bool:
@@ -157,7 +156,7 @@ class Catalog:
         """The table of that name, with dynamic options put over its own.
 
         "db.t$branch_dev" is a branch of it, "db.t$files" a system table and "db.t$branch_dev$files" a branch's: a `SystemTable`, which only
-        scans, as do "sys.tables", "sys.partitions", "sys.all_table_options" and "sys.catalog_options". Raises `DatabaseNotFound`, `TableNotFound`,
+        scans, as do views, and "sys.tables", "sys.partitions", "sys.all_table_options" and "sys.catalog_options". Raises `DatabaseNotFound`, `TableNotFound`,
         `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
         """
         parsed = names.parse(name)
@@ -166,8 +165,11 @@ class Catalog:
         metastore = self._names()
         found = self._table(metastore, parsed, Frozen({key: value for key, value in (options or {}).items() if value is not None}))
         if not metastore.has_table(parsed.database, parsed.table):
-            raise self._missing(metastore, parsed)
-        found = of_kind(found)
+            view = None if parsed.branch or parsed.system else self._view(metastore, parsed)
+            if view is None:
+                raise self._missing(metastore, parsed)
+            return cast("Table", view)
+        found = materialized.of(of_kind(found), self)
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
 
     def __getitem__(self, name: str) -> Table:
@@ -302,6 +304,71 @@ class Catalog:
         cloning.clone(handle, target._there(names.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 
+    def create_materialized_table(
+        self,
+        name: str,
+        query: str,
+        *,
+        freshness: str | timedelta,
+        partition_keys: Sequence[str] = (),
+        refresh_mode: str = "full",
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+    ) -> MaterializedTable:
+        """A new table of the rows of `query`, which `t.refresh()` replaces when they are older than `freshness`, "30 s" or "1 h"; it is filled once now.
+
+        Raises what `create_table` and the query raise, `Unsupported` for another mode than "full"; where the rows cannot be written there is no table.
+        """
+        return materialized.create(
+            self, name, query, freshness=freshness, partition_keys=partition_keys, refresh_mode=refresh_mode, options=options, comment=comment
+        )
+
+    # ---- views ----------------------------------------------------------------------------------------------------------------------------
+
+    def create_view(
+        self,
+        name: str,
+        query: str,
+        *,
+        columns: Sequence[str] | None = None,
+        dialects: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        temporary: bool = False,
+        if_not_exists: bool = False,
+    ) -> View:
+        """A query under the name "db.v", which `cat["db.v"].scan()` and SQL read like a table.
+
+        `query` is a SELECT as `cat.sql` takes it, `columns` other names for its columns, `dialects` the query in other engines' words. A temporary view is
+        known to this object alone, and to no copy of it; others are kept by metastore="jdbc", which Java's catalog reads since 2.0. Raises `ViewAlreadyExists`,
+        `TableAlreadyExists`, `DatabaseNotFound`, `InvalidOption`, `Unsupported` for a metastore that keeps none, and what the query raises.
+        """
+        parsed = names.new_table(name, "createView")
+        metastore = self._there(parsed.database)
+        if metastore.has_table(parsed.database, parsed.table):
+            raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
+        there = self._view(metastore, parsed)
+        if there is not None:
+            return views.again(there, if_not_exists=if_not_exists)
+        made = views.define(self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary)
+        if temporary:
+            self._seen.views[parsed.full] = made
+        else:
+            metastore.put_view(parsed, views.to_text(made))
+        return made
+
+    def drop_view(self, name: str, *, if_exists: bool = False) -> None:
+        """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
+        parsed = names.data_table(name, "dropView")
+        if self._seen.views.pop(parsed.full, None) is None and not self._names().drop_view(parsed) and not if_exists:
+            raise views.missing(parsed.full, self.views(parsed.database)["view"].to_list())
+
+    def views(self, database: str | None = None) -> pl.DataFrame:
+        """A row a view, of one database or of all: `database`, `view`, `temporary`, `query`, `comment`. Raises `DatabaseNotFound`, `Corrupt`."""
+        metastore = self._names() if database is None else self._there(database)
+        wanted = self.databases() if database is None else [database]
+        kept = [views.from_text(self, f"{one}.{view}", text, metastore.where) for one in wanted for view, text in metastore.views(one).items()]
+        return views.listed([*kept, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
+
     # ---- all of them ----------------------------------------------------------------------------------------------------------------------
 
     def compact(
@@ -402,27 +469,13 @@ class Catalog:
             keeper=ground.keeper,
         )
 
-    def _row(self, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
-        table = self._table(self._names(), names.Name(database=database, table=name))
-        try:
-            handle = table.handle()
-            kind = handle.all_options.get("type", "table")
-        except LakekitError as broken:
-            return (database, name, None, *((None, None, None, None, broken.message) if details else ()))
-        if not details:
-            return database, name, kind
-        try:
-            if kind == FORMAT_TABLE:
-                there = of_kind(table).partitions()
-                return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
-            snapshot = snapshots.latest(handle)
-            if snapshot is None:
-                return database, name, kind, None, 0, 0, 0, None
-            live = manifests.live(handle, snapshot)
-        except LakekitError as broken:
-            return database, name, kind, None, None, None, None, broken.message
-        size_bytes = int(live.numbers("file_size").sum())
-        return database, name, kind, snapshot.id, snapshot.total_record_count, len(live), size_bytes, None
+    def _view(self, metastore: Metastore, name: Name) -> View | None:
+        """The view of a name, if there is one."""
+        own = self._seen.views.get(name.full)
+        if own is not None:
+            return own
+        text = metastore.views(name.database).get(name.table)
+        return None if text is None else views.from_text(self, name.full, text, metastore.where)
 
     def _missing(self, metastore: Metastore, name: Name) -> LakekitError:
         if not metastore.has_database(name.database):

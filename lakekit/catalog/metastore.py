@@ -87,6 +87,18 @@ class Metastore(Protocol):
         """Makes a table known that lies where its name leads, and renews what is kept of it; whether it was unknown."""
         ...
 
+    def views(self, database: str) -> dict[str, str]:
+        """What is kept of the views of a database, by name."""
+        ...
+
+    def put_view(self, name: Name, text: str) -> None:
+        """Keeps a view. Raises `ViewAlreadyExists` where somebody was faster, `Unsupported` where views are not kept."""
+        ...
+
+    def drop_view(self, name: Name) -> bool:
+        """Forgets a view; whether there was one."""
+        ...
+
 
 def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
     """The error of a database that is not there."""

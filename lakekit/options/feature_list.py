@@ -104,7 +104,7 @@ TABLES = (
     chain-table | refused | refused | tables chained over snapshot and delta branches
     format-table | yes | yes | folders of CSV, JSON, text, Parquet or ORC files under a table's name
     object-table | yes | yes | listings of a location under a table's name, a snapshot each
-    materialized-table | yes | yes | tables that a query of another engine refreshes; their rows are those of any table
+    materialized-table | yes | yes | tables of a query's rows, filled anew by t.refresh(), or by another engine
     lance-table | refused | refused | Lance tables
     iceberg-table | refused | refused | Iceberg tables
     """,
@@ -238,7 +238,7 @@ TABLES = (
     catalog.jdbc | yes | yes | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | yes | yes | a Hive metastore, but for partitions in it
     catalog.sql | yes | yes | cat.sql and lakekit sql: queries by Polars, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the tables of a catalog
-    catalog.views | refused | refused | queries that a catalog keeps under names
+    catalog.views | yes | yes | queries under names: temporary ones, and those that metastore=jdbc keeps
     catalog.rest | refused | refused | the REST catalog
     """,
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakekit.change.clauses import Clause
     from lakekit.commit.outcome import Commit
     from lakekit.sql.asked import Answer, Asked
+    from lakekit.table.folder_tables import ObjectTable
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
 
@@ -35,6 +36,7 @@ class SparkDoor:
     """A session that computes rows and runs tasks: a `lakekit.sql.asked.Door`."""
 
     spark: SparkSession
+    tables: dict[str, Table] = field(default_factory=dict)
 
     @property
     def database(self) -> str:
@@ -59,11 +61,11 @@ class SparkDoor:
         return rows.toDF(*names)
 
     def stored(self, rows: DataFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> DataFrame:
-        columns = [one.name if field is None else field.name for one, field in zip(rows.schema, wanted, strict=True)]
+        columns = [one.name if to is None else to.name for one, to in zip(rows.schema, wanted, strict=True)]
         rows = rows.toDF(*columns)
-        rows = rows.select(*(_stored(column, field) for column, field in zip(rows.schema, wanted, strict=True)))
-        for field, value in constants.items():
-            rows = rows.withColumn(field.name, functions.lit(value).cast(types.spark_type(field.type)))
+        rows = rows.select(*(_stored(column, to) for column, to in zip(rows.schema, wanted, strict=True)))
+        for key, value in constants.items():
+            rows = rows.withColumn(key.name, functions.lit(value).cast(types.spark_type(key.type)))
         return rows
 
     def type(self, text: str) -> DataType:
@@ -95,6 +97,9 @@ class SparkDoor:
 
     def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
         return caring.remove_orphans(self.spark, table, older_than=older_than, dry_run=dry_run)
+
+    def refresh(self, table: ObjectTable) -> Commit:
+        return caring.refresh(self.spark, table)
 
     def expire_snapshots(self, table: Table, **how: Any) -> Expired:
         return caring.expire_snapshots(self.spark, table, **how)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakekit.catalog.global_tables import GlobalTable
+from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, TableNotFound
 from lakekit.format.dtypes import paimon_type
 from lakekit.spark import reads, types
@@ -65,7 +66,7 @@ class _Named:
         if len(parts) == 1 and spark.catalog.tableExists(quoted(parts[0])):
             return
         try:
-            table: Any = self.asked.catalog.table(self.asked.full(parts))  # one of the catalog's own among them
+            table: Any = self.asked.found(self.asked.full(parts))  # one of the catalog's own among them
         except NotFound:
             if spark.catalog.tableExists(".".join(map(quoted, parts))):
                 return
@@ -76,13 +77,20 @@ class _Named:
         at, end = self._version(node)
         first = node.args.get("db") or node.this
         key = f"lakekit_{len(self.frames)}"
-        self.frames[key] = _collected(spark, table) if isinstance(table, GlobalTable) else reads.read(spark, table, at=at)
+        self.frames[key] = self._rows(table, at)
         words = Words.of(self.text)
         words.skip(end)
         alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quoted(parts[-1])}"
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
         if len(parts) > 1:
             self.databases.add((parts[0].lower(), parts[1].lower()))
+
+    def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
+        if isinstance(table, GlobalTable):
+            return _collected(self.spark, table)
+        if isinstance(table, View):
+            return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(*(field.name for field in table.fields))
+        return reads.read(self.spark, table, at=at)
 
     def shorten(self, column: Node) -> None:
         """Takes the database out of a column's name: the table goes by its own name here."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakekit.change.clauses import Clause
     from lakekit.commit.outcome import Commit
     from lakekit.sql.words import Words
+    from lakekit.table.folder_tables import ObjectTable
     from lakekit.types import DataType, Field
 
     Row = tuple[Any, ...]
@@ -43,6 +44,11 @@ class Answer:
 
 class Door(Protocol):
     """Who computes rows and changes tables for a statement. Methods raise what the methods of tables raise that they stand for."""
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables that lie outside of the catalog, by the names that statements gave them."""
+        ...
 
     @property
     def database(self) -> str | None:
@@ -92,6 +98,7 @@ class Door(Protocol):
     def compact(self, table: Table, **how: Any) -> Commit: ...
     def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit: ...
     def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame: ...
+    def refresh(self, table: ObjectTable) -> Commit: ...
     def expire_snapshots(self, table: Table, **how: Any) -> Expired: ...
 
 
@@ -118,9 +125,15 @@ class Asked:
             raise InvalidOption(f"{parts[0]}: a table is called database.table, or USE names the database before", key="sql", value=parts[0])
         return f"{self.door.database}.{parts[0]}"
 
+    def found(self, name: str, options: Mapping[str, str] | None = None) -> Any:
+        """What a name stands for: a table, a view, a system table. Raises what the catalog raises."""
+        if name in self.door.tables:
+            return self.door.tables[name].with_options(options) if options else self.door.tables[name]
+        return self.catalog.table(name, options=options)
+
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
         """A table with rows of its own. Raises what the catalog raises, `InvalidOption` for a system table."""
-        found = self.catalog.table(name, options=options)
+        found = self.found(name, options)
         if not isinstance(found, Table):
             raise InvalidOption(f"{name} is made of what a table holds; a statement that changes something names that table", key="sql", value=name)
         return found

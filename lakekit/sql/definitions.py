@@ -8,6 +8,7 @@ A statement becomes one call of the catalog or the table, after all of it was un
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.change import columns as changes
@@ -33,28 +34,38 @@ _OPEN, _CLOSE = ("(", "<"), (")", ">")
 # ---- CREATE and DROP --------------------------------------------------------------------------------------------------------------------------
 
 
-def create_table(asked: Asked, name: str, *, is_lenient: bool) -> Answer:
-    """What follows the name in CREATE TABLE: columns in parentheses and more."""
-    fields, keys = _fields(asked)
-    partitions, comment, properties = table_words(asked.words)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defined:
+    """What CREATE TABLE says of a table, but for its name."""
+
+    fields: list[Field]
+    keys: list[str]
+    partition_keys: list[str]
+    comment: str | None
+    options: dict[str, str]
+
+
+def defined(asked: Asked) -> Defined:
+    """What follows the name in CREATE TABLE: columns in parentheses, where there are some, and more."""
+    fields, keys = _fields(asked) if asked.words.is_next("(") else ([], [])
+    partition_keys, comment, options = table_words(asked.words)
     asked.words.end()
-    asked.catalog.create_table(name, fields, primary_keys=keys, partition_keys=partitions, options=properties, comment=comment, if_not_exists=is_lenient)
-    return Answer()
+    return Defined(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
 
 def create_database(asked: Asked) -> Answer:
     """What follows DATABASE in CREATE DATABASE."""
     words = asked.words
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), words.name("a database")
-    comment, properties = None, None
+    comment, given = None, None
     while words.next is not None:
         if words.accept("COMMENT"):
             comment = words.string()
         elif words.accept("WITH", "DBPROPERTIES") or words.accept("WITH", "PROPERTIES"):
-            properties = _properties(words)
+            given = properties(words)
         else:
             raise words.wrong("COMMENT or WITH DBPROPERTIES")
-    asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=properties)
+    asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=given)
     return Answer()
 
 
@@ -69,7 +80,7 @@ def drop(asked: Asked) -> Answer:
         words.end()
         asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
         return Answer()
-    no_view(words)
+    words.accept("MATERIALIZED")
     words.expect("TABLE")
     is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
     words.accept("PURGE")
@@ -78,19 +89,11 @@ def drop(asked: Asked) -> Answer:
     return Answer()
 
 
-def no_view(words: Words) -> None:
-    """Raises `Unsupported` for a statement about views."""
-    words.accept("OR", "REPLACE")
-    words.accept("TEMPORARY")
-    if words.is_next("VIEW"):
-        raise Unsupported("catalogs keep no views here: put the query into WITH name AS (…), or its rows into CREATE TABLE … AS", feature="catalog.views")
-
-
 def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
     """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties."""
     partitions: list[str] = []
     comment: str | None = None
-    properties: dict[str, str] = {}
+    options: dict[str, str] = {}
     while words.next is not None and not words.is_next("AS"):
         if words.accept("USING"):
             source = words.name("paimon")
@@ -101,10 +104,10 @@ def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
         elif words.accept("COMMENT"):
             comment = words.string()
         elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS") or words.accept("WITH"):
-            properties |= _properties(words)
+            options |= properties(words)
         else:
             raise words.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
-    return partitions, comment, properties
+    return partitions, comment, options
 
 
 def names(words: Words) -> list[str]:
@@ -117,7 +120,7 @@ def names(words: Words) -> list[str]:
     return found
 
 
-def _properties(words: Words) -> dict[str, str]:
+def properties(words: Words) -> dict[str, str]:
     """Keys and values, as in ('key' = 'value', …)."""
     found: dict[str, str] = {}
     words.expect("(")
@@ -149,6 +152,8 @@ def _fields(asked: Asked) -> tuple[list[Field], list[str]]:
         else:
             name = words.name("a column")
             t, comment, default, place = _column(asked)
+            if place.pop("key", False):
+                keys.append(name)
             if place:
                 raise words.wrong("no place: columns stand in the order of the statement")
             found.append(Field(name, t, comment=comment, default=default))
@@ -159,7 +164,7 @@ def _fields(asked: Asked) -> tuple[list[Field], list[str]]:
 
 
 def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
-    """A column's type, comment, default and place, after its name."""
+    """A column's type, comment, default and place, after its name; where it is the primary key, `key` is among the latter."""
     words = asked.words
     t = _type(asked)
     comment = default = None
@@ -167,6 +172,9 @@ def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, A
     while True:
         if words.accept("NOT", "NULL"):
             t = t.not_null()
+        elif words.accept("PRIMARY", "KEY"):
+            words.accept("NOT", "ENFORCED")
+            place["key"] = True
         elif words.accept("COMMENT"):
             comment = words.string()
         elif words.accept("DEFAULT"):
@@ -224,7 +232,7 @@ def alter(asked: Asked) -> Answer:
             words.end()
             table.alter(*made)
             return Answer()
-    raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, RENAME TO, or DROP PARTITION")
+    raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
 
 
 def _alter_database(asked: Asked) -> Answer:
@@ -232,7 +240,7 @@ def _alter_database(asked: Asked) -> Answer:
     words.expect("SET")
     if not (words.accept("DBPROPERTIES") or words.accept("PROPERTIES")):
         raise words.wrong("DBPROPERTIES")
-    found = _properties(words)
+    found = properties(words)
     words.end()
     asked.catalog.alter_database(name, set=found)
     return Answer()
@@ -281,6 +289,8 @@ def _added(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - a
 def _one_added(asked: Asked) -> TableChange:
     name = _path(asked.words)
     t, comment, default, place = _column(asked)
+    if place.pop("key", False):
+        raise asked.words.wrong("no PRIMARY KEY: keys are for CREATE TABLE")
     if default is not None:
         raise asked.words.wrong("no DEFAULT: set it with ALTER COLUMN afterwards")
     return changes.add_column(name, t, comment=comment, **place)
@@ -326,7 +336,7 @@ def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 -
 
 
 def _set(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    found = _properties(asked.words)
+    found = properties(asked.words)
     return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
 
 
@@ -353,6 +363,8 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]
     (("ALTER", "COLUMN"), _altered),
     (("SET", "TBLPROPERTIES"), _set),
     (("UNSET", "TBLPROPERTIES"), _unset),
+    (("SET",), _set),
+    (("RESET",), _unset),
 )
 
 
@@ -400,7 +412,7 @@ def show(asked: Asked) -> Answer:
 def describe(asked: Asked) -> Answer:
     """DESCRIBE TABLE: its columns."""
     asked.words.accept("TABLE")
-    schema = asked.table(asked.name()).handle().schema
+    fields = asked.table(asked.name()).schema.fields
     asked.words.end()
-    rows = [(field.name, asked.door.type_text(field.type), field.comment) for field in schema.fields]
+    rows = [(field.name, asked.door.type_text(field.type), field.comment) for field in fields]
     return Answer("col_name string, data_type string, comment string", rows)

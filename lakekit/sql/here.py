@@ -9,17 +9,21 @@ conditions and columns. Types are Paimon's own, as `t.to_sql()` writes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.catalog.connecting import connect
+from lakekit.catalog.global_tables import GlobalTable
+from lakekit.catalog.names import SYSTEM
+from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import paimon_type, polars_type
-from lakekit.sql import expressions, speaking
+from lakekit.sql import definitions, expressions, speaking
 from lakekit.sql.asked import Answer, Asked
 from lakekit.sql.expressions import exp
-from lakekit.sql.words import Words, statements
+from lakekit.sql.words import Words, hinted, statements
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.catalog import Catalog
     from lakekit.change.clauses import Clause
     from lakekit.commit.outcome import Commit
+    from lakekit.table.folder_tables import ObjectTable
     from lakekit.table.table import Table
     from lakekit.types import DataType
 
@@ -37,8 +42,12 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 _TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
+_KIND = "paimon"
+_STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
+"""How keys begin that are for the storage, among those of CREATE CATALOG."""
 _POLARS = "postgres"
 """The words of SQL, as sqlglot names them, that Polars' own are likest to."""
+_LITERALS = (exp.Literal, exp.Null, exp.Boolean)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 
 
@@ -47,24 +56,50 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
     read = [Words.of(one) for one in statements(text)]
     door, found = Here(), None
     for words in read:  # scalar: one a statement
-        if words.accept("USE"):
-            door, found = _used(catalog, words), Answer()
-            continue
-        found = speaking.done(Asked(door=door, catalog=catalog, words=words))
+        if words.accept("USE", "CATALOG"):
+            catalog, door, found = door.catalog(words), replace(door, database=None), Answer()
+        elif words.accept("USE"):
+            door, found = replace(door, database=_used(catalog, words)), Answer()
+        elif words.accept("CREATE", "CATALOG"):
+            found = _connected(door, words)
+        else:
+            found = speaking.done(Asked(door=door, catalog=catalog, words=words))
     if isinstance(found, pl.LazyFrame):
         return found if len(read) == 1 else found.collect()
     assert isinstance(found, Answer)
     return _told(found)
 
 
-def _used(catalog: Catalog, words: Words) -> Here:
+def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
+    """The rows of one query, whose names of one part are tables of `database`. Raises `InvalidOption` for a text that is none."""
+    asked = Asked(door=Here(database), catalog=catalog, words=Words.of(text))
+    if not speaking.is_query(asked):
+        raise InvalidOption(f"a view is a query, SELECT …; found {text.strip()[:200]}", key="query", value=text[:200])
+    return asked.door.query(asked, asked.words.rest)
+
+
+def _used(catalog: Catalog, words: Words) -> str:
     """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
     words.accept("DATABASE")
     name = words.name("a database")
     words.end()
-    if name not in (known := catalog.databases()):
+    if name != SYSTEM and name not in (known := catalog.databases()):
         raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(known) or 'none'}", name=name)
-    return Here(name)
+    return name
+
+
+def _connected(door: Here, words: Words) -> Answer:
+    """What follows CREATE CATALOG: another catalog, known by its name in the statements that follow. Raises what `lk.connect` raises."""
+    name = words.name("a catalog")
+    words.expect("WITH")
+    options = definitions.properties(words)
+    words.end()
+    kind = options.pop("type", _KIND)
+    if kind != _KIND:
+        raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
+    storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
+    door.catalogs[name] = connect(storage_options=storage_options or None, options=options)
+    return Answer()
 
 
 def _told(answer: Answer) -> pl.DataFrame:
@@ -77,14 +112,31 @@ class Here:
     """This process, as what does statements: a `lakekit.sql.asked.Door`. `database`: where names of one part are looked for."""
 
     database: str | None = None
+    tables: dict[str, Table] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    """Those that CREATE CATALOG named."""
     zone: str | None = None
     """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
+
+    def catalog(self, words: Words) -> Catalog:
+        """Takes the name of a catalog. Raises `InvalidOption` for one that was not created here."""
+        name = words.name("a catalog")
+        words.end()
+        return self.named(name)
+
+    def named(self, name: str) -> Catalog:
+        """The catalog of a name. Raises `InvalidOption`."""
+        if name not in self.catalogs:
+            known = ", ".join(self.catalogs) or "none"
+            raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {known}", key="sql", value=name)
+        return self.catalogs[name]
 
     # ---- queries --------------------------------------------------------------------------------------------------------------------------
 
     def query(self, asked: Asked, text: str) -> pl.LazyFrame:
         """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
-        tree = expressions.parsed(text, "query", reads_texts=False)
+        plain, hints = hinted(text)
+        tree = expressions.parsed(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
             raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
         own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
@@ -93,14 +145,18 @@ class Here:
         for node in list(tree.find_all(exp.Table)):
             if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
                 key = f"lakekit_{len(frames)}"
-                frames[key] = _scan(asked, node)
+                frames[key] = self._scan(asked, node, _options(plain, hints, node))
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
+        if hints:
+            raise InvalidOption(f"/*+{next(iter(hints.values()))}*/: hints are OPTIONS(…), behind the name of a table", key="sql")
         for column in tree.find_all(exp.Column):
             if (column.text("db").lower(), column.text("table").lower()) in named:
                 column.set("db", None)  # the table goes by its own name here
         for cast in list(tree.find_all(exp.Cast)):
             _say_moment(cast)
+        if isinstance(tree, exp.Values):
+            tree = _rows(tree)
         try:
             found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
             found.collect_schema()
@@ -111,6 +167,22 @@ class Here:
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(f"no query that Polars' SQL computes: {_first(wrong)}. In: {text.strip()[:200]}", key="sql") from None
         return found
+
+    def _scan(self, asked: Asked, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
+        """What a table's name in a query stands for, at the version that is asked."""
+        whole = node.args.get("catalog")
+        if whole is not None:
+            asked = replace(asked, catalog=self.named(whole.name))
+        found = asked.found(asked.full([one.name for one in (node.args.get("db"), node.this) if one is not None]), options)
+        version = node.args.get("version")
+        if version is None:
+            return found.scan()
+        literal = version.expression
+        if not isinstance(literal, exp.Literal) or isinstance(found, View | GlobalTable):
+            raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal, behind the name of a table", key="sql")
+        if str(version.this).upper() == "VERSION":
+            return found.scan(literal.name if literal.is_string else int(literal.name))
+        return found.scan(asked.moment(literal.name, is_text=literal.is_string))
 
     def names(self, rows: pl.LazyFrame) -> list[str]:
         return rows.collect_schema().names()
@@ -166,6 +238,9 @@ class Here:
     def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
         return table.remove_orphans(older_than=older_than, dry_run=dry_run)
 
+    def refresh(self, table: ObjectTable) -> Commit:
+        return table.refresh()
+
     def expire_snapshots(self, table: Table, **how: Any) -> Expired:
         return table.expire_snapshots(**how)
 
@@ -173,30 +248,36 @@ class Here:
 # ---- tables in a query -------------------------------------------------------------------------------------------------------------------------
 
 
-def _scan(asked: Asked, node: Node) -> pl.LazyFrame:
-    """What a table's name in a query stands for, at the version that is asked."""
-    if node.args.get("catalog") is not None:
-        raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog is called database.table", key="sql")
-    found: Any = asked.catalog.table(asked.full([one.name for one in (node.args.get("db"), node.this) if one is not None]))
-    version = node.args.get("version")
-    if version is None:
-        return found.scan()
-    literal = version.expression
-    if not isinstance(literal, exp.Literal):
-        raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal", key="sql")
-    if str(version.this).upper() == "VERSION":
-        return found.scan(literal.name if literal.is_string else int(literal.name))
-    return found.scan(asked.moment(literal.name, is_text=literal.is_string))
+def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | None:
+    """The options of a hint behind a table's name, `t /*+ OPTIONS('k' = 'v') */`, which is taken out of `hints`."""
+    end = node.this.meta["end"] + 1
+    at = next((at for at in hints if at >= end and not text[end:at].strip()), None)
+    if at is None:
+        return None
+    words = Words.of(hints.pop(at))
+    words.expect("OPTIONS")
+    found = definitions.properties(words)
+    words.end()
+    return found
 
 
 def _name(node: Node, key: str) -> None:
     """Puts the name of a frame into a table's place, where the table's own becomes its alias."""
     own = node.name
-    for part in ("db", "version"):
+    for part in ("catalog", "db", "version"):
         node.set(part, None)
     node.set("this", exp.to_identifier(key))
     if not node.alias:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(own, quoted=True)))
+
+
+def _rows(values: Node) -> Node:
+    """Rows that are written down, as queries where they are more than literals: Polars' VALUES takes nothing else."""
+    rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in values.expressions]
+    if all(isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal)) for row in rows for value in row):
+        return values
+    selects = [exp.select(*(exp.alias_(value, f"column_{at}") for at, value in enumerate(row))) for row in rows]
+    return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
 
 
 def _say_moment(cast: Node) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.meta import tags
 from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of
+from lakekit.table.folder_tables import ObjectTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,6 +95,15 @@ def _compact_manifest(call: Call, *, table: str, options: str | None) -> Sequenc
 def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None) -> Sequence[Row]:
     found = call.table(table)
     found.rescale(found.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(found, partitions, where))
+    return did()
+
+
+@procedure("table string")
+def _refresh_object_table(call: Call, *, table: str) -> Sequence[Row]:
+    found = call.table(table)
+    if not isinstance(found, ObjectTable):
+        raise InvalidOption(f"{found.name} is no object table: what is read of it is new with each read", key="table", value=table)
+    call.door.refresh(found)
     return did()
 
 

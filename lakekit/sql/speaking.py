@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.sql import calls, definitions, procedures as procedures, statements  # noqa: PLC0414 - imported for what it enters
+from lakekit.sql import calls, definitions, kinds, procedures as procedures, statements  # noqa: PLC0414 - imported for what it enters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +45,10 @@ _STATEMENTS: dict[str, Callable[[Asked], Answer]] = {
     "UPDATE": statements.update,
     "MERGE": statements.merge,
     "CREATE": statements.create,
-    "DROP": definitions.drop,
-    "ALTER": definitions.alter,
+    "DROP": lambda asked: kinds.drop_view(asked) or definitions.drop(asked),
+    "ALTER": lambda asked: kinds.alter_materialized(asked) if asked.words.accept("MATERIALIZED", "TABLE") else definitions.alter(asked),
     "TRUNCATE": definitions.truncate,
-    "SHOW": definitions.show,
+    "SHOW": lambda asked: kinds.show_view(asked) or definitions.show(asked),
     "DESCRIBE": definitions.describe,
     "DESC": definitions.describe,
 }

@@ -18,11 +18,13 @@ from lakekit.change import clauses
 from lakekit.change.clauses import SOURCE
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.dtypes import polars_schema
-from lakekit.sql import definitions, expressions
+from lakekit.sql import definitions, expressions, kinds
 from lakekit.sql.asked import Answer
 from lakekit.sql.definitions import names
 from lakekit.sql.expressions import Scope, Side, exp
 from lakekit.sql.words import quoted
+from lakekit.table.creating import create as create_table
+from lakekit.table.folder_tables import FormatTable
 from lakekit.types import INTEGERS, STRINGS
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from lakekit.change.clauses import Clause
     from lakekit.commit.outcome import Commit
+    from lakekit.model.schema import TableSchema
     from lakekit.sql.asked import Asked, Rows
     from lakekit.sql.words import Words
     from lakekit.table.table import Table
@@ -54,14 +57,21 @@ def done(commit: Commit) -> Answer:
 def create(asked: Asked) -> Answer:
     """CREATE; TABLE … AS a query makes a table of the query's columns, which is gone again where its rows cannot be written."""
     words = asked.words
+    view = kinds.create_view(asked)
+    if view is not None:
+        return view
+    if words.accept("MATERIALIZED", "TABLE"):
+        return kinds.create_materialized(asked)
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
         return definitions.create_database(asked)
-    definitions.no_view(words)
     words.expect("TABLE")
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
     if words.is_next("("):
-        return definitions.create_table(asked, name, is_lenient=is_lenient)
+        return _created(asked, name, definitions.defined(asked), is_lenient=is_lenient)
     partitions, comment, properties = definitions.table_words(words)
+    if words.next is None and "type" in properties:
+        said = definitions.Defined(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
+        return _created(asked, name, said, is_lenient=is_lenient)
     if not words.accept("AS"):
         raise words.wrong("the columns of the table in parentheses, or AS and a query")
     if is_lenient and asked.catalog.exists(name):
@@ -70,6 +80,20 @@ def create(asked: Asked) -> Answer:
     fields = [replace(field, type=field.type.as_nullable()) for field in asked.door.fields(rows)]
     table = asked.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
     return done(_filled(asked, name, table, rows))
+
+
+def _created(asked: Asked, name: str, said: definitions.Defined, *, is_lenient: bool) -> Answer:
+    """A table of the columns that a statement says; one with a `path` of its own lies there, and is known by its name as long as the door is open."""
+    how: dict[str, Any] = {"partition_keys": said.partition_keys, "comment": said.comment}
+    is_elsewhere = "connector" in said.options and "path" in said.options
+    if kinds.made(asked, name, said.fields, said.options, is_lenient=is_lenient, **how):
+        return Answer()
+    if is_elsewhere:
+        path = said.options.pop("path")
+        asked.door.tables[name] = create_table(path, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=True, **how)
+        return Answer()
+    asked.catalog.create_table(name, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=is_lenient, **how)
+    return Answer()
 
 
 def _filled(asked: Asked, name: str, table: Table, rows: Rows) -> Commit:
@@ -100,20 +124,25 @@ def insert(asked: Asked) -> Answer:
     columns = None
     if not by_name and words.is_next("(") and not any(words.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")):
         columns = names(words)
-    handle = table.handle()
-    wanted = [handle.schema.field(one) if handle.schema.has(one) else None for one in columns or [n for n in handle.schema.names if n not in partition]]
+    schema = _schema(table)
+    wanted = [schema.field(one) if schema.has(one) else None for one in columns or [n for n in schema.names if n not in partition]]
     if columns is not None and None in wanted:
-        raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(handle.schema.names)}")
+        raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}")
     rows = asked.door.query(asked, words.rest)
     given = asked.door.names(rows)
     if by_name:
-        wanted = [handle.schema.field(one) if handle.schema.has(one) else None for one in given]
+        wanted = [schema.field(one) if schema.has(one) else None for one in given]
     elif len(given) != len(wanted):
         into = ", ".join(one.name for one in wanted if one is not None)
         raise SchemaMismatch(f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(given)} ({', '.join(given)})")
-    constants = {handle.schema.field(key): value for key, value in partition.items()}
+    constants = {schema.field(key): value for key, value in partition.items()}
     stored = asked.door.stored(rows, wanted, constants)
     return done(asked.door.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
+
+
+def _schema(table: Table) -> TableSchema:
+    """The columns of a table with snapshots, or of a folder that is one."""
+    return (table.facts() if isinstance(table, FormatTable) else table.handle()).schema
 
 
 def _partition(words: Words, table: Table) -> dict[str, Any]:
@@ -135,7 +164,7 @@ def _partition(words: Words, table: Table) -> dict[str, Any]:
 
 def _literal(words: Words, table: Table, key: str) -> Any:
     """The value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
-    t = table.handle().schema.field(key).type
+    t = _schema(table).field(key).type
     words.accept("DATE")
     said = words.take("a literal", "text", "number").value
     try:

@@ -66,9 +66,10 @@ class Words:
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
             raise TypeError(msg)
         words = [Word(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
+        end = len(text)
         while words and words[-1].said == ";":
-            words.pop()
-        found = Words(text, 0, words)
+            end = words.pop().start
+        found = Words(text[:end], 0, words)
         for place, word in enumerate(words):  # scalar: one a word of a statement
             found.at = place
             if word.said == ";":
@@ -87,8 +88,8 @@ class Words:
 
     @property
     def rest(self) -> str:
-        """All that comes, as it stands in the statement."""
-        return "" if self.next is None else self.text[self.next.start : self._words[-1].end]
+        """All that comes, as it stands in the statement, hints and remarks at its end among it."""
+        return "" if self.next is None else self.text[self.next.start :].rstrip()
 
     @property
     def texts(self) -> list[Word]:
@@ -196,6 +197,22 @@ def statements(text: str) -> list[str]:
     ends = [one.start() for one in _WORD.finditer(text) if one.lastgroup == "sign" and one[0] == ";"]
     pieces = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
     return [one for one in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(one))] or [text]
+
+
+def hinted(text: str) -> tuple[str, dict[int, str]]:
+    """A query in which names with a dollar are quoted and hints are blank; and the hints `/*+ … */` by where they begin."""
+    pieces: list[str] = []
+    hints: dict[int, str] = {}
+    for one in _WORD.finditer(text):
+        said = one[0]
+        if one.lastgroup == "word" and "$" in said:
+            said = quoted(said)
+        elif one.lastgroup == "blank" and "/*+" in said:
+            start = said.index("/*+")
+            hints[sum(map(len, pieces)) + start] = said[start + 3 : said.index("*/", start)]
+            said = " " * len(said)
+        pieces.append(said)
+    return "".join(pieces), hints
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,18 @@ import pytest
 
 import lakekit as lk
 from lakekit import cli
-from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, MergeConflict, SchemaMismatch, TableAlreadyExists, TableNotFound, Unsupported
+from lakekit.errors import (
+    ColumnNotFound,
+    DatabaseNotFound,
+    InvalidOption,
+    MergeConflict,
+    NotFound,
+    SchemaMismatch,
+    TableAlreadyExists,
+    TableNotFound,
+    Unsupported,
+    ViewNotFound,
+)
 
 ORDERS = """CREATE TABLE shop.orders (
   id BIGINT NOT NULL, day STRING COMMENT 'of the order; all of it', total DECIMAL(10, 2), x DOUBLE, d DATE, at TIMESTAMP(6),
@@ -141,7 +152,7 @@ WRONG = [
     ("SELEC 1", Unsupported, "SELEC"),
     ("SELECT * FROM orders", InvalidOption, "USE names the database"),
     ("SELECT * FROM shop.nope", TableNotFound, "days, orders"),
-    ("SELECT * FROM a.b.c", InvalidOption, "three parts"),
+    ("SELECT * FROM a.b.c", InvalidOption, "no catalog"),
     ("SELECT nope FROM shop.orders", ColumnNotFound, "nope"),
     ("SELECT frobnicate(id) FROM shop.orders", InvalidOption, "frobnicate"),
     ("SELECT FROM WHERE", InvalidOption, "query"),
@@ -154,8 +165,25 @@ WRONG = [
     ("INSERT INTO shop.`orders$files` VALUES (1)", InvalidOption, "names that table"),
     ("CREATE TABLE shop.orders (id INT)", TableAlreadyExists, "orders"),
     ("CREATE TABLE shop.bad (id NUMBERISH)", InvalidOption, "NUMBERISH"),
-    ("CREATE OR REPLACE TEMPORARY VIEW shop.v AS SELECT 1", Unsupported, "WITH name AS"),
-    ("DROP VIEW shop.v", Unsupported, "no views"),
+    ("CREATE VIEW shop.v AS SELECT 1", Unsupported, "temporary"),
+    ("DROP VIEW shop.v", ViewNotFound, "none"),
+    ("CREATE TEMPORARY VIEW shop.orders AS SELECT 1", TableAlreadyExists, "is a table"),
+    ("CREATE TEMPORARY VIEW shop.v AS DELETE FROM shop.orders", InvalidOption, "is a query"),
+    ("CREATE TEMPORARY VIEW shop.v (a, b) AS SELECT 1", InvalidOption, "names of the columns"),
+    ("CREATE TEMPORARY TABLE shop.v (a INT)", InvalidOption, "VIEW"),
+    ("SELECT /*+ BROADCAST(orders) */ id FROM shop.orders", InvalidOption, "hints"),
+    ("SELECT id FROM shop.orders /*+ OPTIONS('scan.snapshot-id' = 'x') */", InvalidOption, "scan.snapshot-id"),
+    ("CREATE CATALOG c WITH ('type' = 'iceberg')", InvalidOption, "iceberg"),
+    ("USE CATALOG nope; SELECT 1", InvalidOption, "no catalog"),
+    ("CREATE MATERIALIZED TABLE shop.m AS SELECT 1 AS x", InvalidOption, "FRESHNESS"),
+    ("CREATE MATERIALIZED TABLE shop.m FRESHNESS = INTERVAL '0' SECOND AS SELECT 1 AS x", InvalidOption, "one second or more"),
+    ("CREATE MATERIALIZED TABLE shop.m FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = CONTINUOUS AS SELECT 1 AS x", Unsupported, "full"),
+    ("CREATE MATERIALIZED TABLE shop.m FRESHNESS = INTERVAL '1' HOUR AS SELECT nope FROM shop.orders", ColumnNotFound, "nope"),
+    ("ALTER MATERIALIZED TABLE shop.orders REFRESH", NotFound, "no materialized table"),
+    ("CREATE TABLE shop.f (a INT) WITH ('type' = 'format-table')", InvalidOption, "file.format"),
+    ("CREATE TABLE shop.o (a INT) WITH ('type' = 'object-table', 'object-location' = 'x')", InvalidOption, "columns of its own"),
+    ("CREATE TABLE shop.k (a INT) WITH ('connector' = 'kafka')", Unsupported, "kafka"),
+    ("CALL sys.refresh_object_table('shop.orders')", InvalidOption, "no object table"),
     ("USE nope; SELECT 1", DatabaseNotFound, "shop"),
     ("CALL sys.nothing()", Unsupported, "compact"),
     ("DELETE FROM shop.orders; SELECT 'open", InvalidOption, "begins here"),

@@ -49,6 +49,7 @@ NAMED = {
     "binary-row": "golden/test_codec_binary_row.py::test_a_row_is_these_bytes",
     "catalog.filesystem": "doors/test_catalog.py::test_a_table_by_name_is_the_table_by_path",
     "catalog.hive": "doors/test_catalog_hive.py::test_tables_are_listed_read_renamed_and_dropped",
+    "catalog.views": "doors/test_catalog_kinds.py::test_a_temporary_view_lives_with_its_catalog",
     "catalog.sql": "doors/test_catalog_sql.py::test_queries",
     "catalog.jdbc": "doors/test_catalog_jdbc.py::test_what_stands_in_the_database",
     "external-path": "laws/test_external_path.py::test_files_elsewhere_are_read",

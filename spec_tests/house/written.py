@@ -62,6 +62,7 @@ NAMED = {
     "doors/spark/test_source.py::test_rows_are_appended_and_replaced": "spark.source",
     "doors/spark/test_statements.py::test_statements_of_spark_are_those_made_here": "spark.change",
     "doors/spark/test_merge.py::test_a_merge_of_spark_is_the_one_made_here": "spark.change",
+    "doors/test_catalog_kinds.py::test_a_database_of_names_keeps_views": "catalog.views",
     "doors/test_catalog_sql.py::test_rows_change": "catalog.sql",
     "doors/spark/test_sql.py::test_a_table_from_its_beginning_to_its_end": "spark.sql",
     "doors/spark/test_write.py::test_rows_written_by_spark_are_those_written_here": "spark.write",

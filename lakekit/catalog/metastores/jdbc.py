@@ -20,7 +20,7 @@ from lakekit.catalog.jdbc_lock import Lock, made
 from lakekit.catalog.sessions import Database, Duplicate, NoTable, retried
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
-from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported
+from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported, ViewAlreadyExists
 from lakekit.meta import keeper
 from lakekit.meta.handle import Ground
 from lakekit.meta.keeper import Free
@@ -51,7 +51,9 @@ _CREATE = {
     "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,expire_time_seconds BIGINT DEFAULT 0 NOT NULL,PRIMARY KEY (lock_id))",
 }
 """As the reference makes them, byte for byte."""
-_LOCKS = "paimon_distributed_locks"
+_LOCKS, _VIEWS = "paimon_distributed_locks", "paimon_views"
+_CREATE_VIEWS = f"CREATE TABLE {_VIEWS}({_KEY}view_name VARCHAR(255) NOT NULL,view_schema TEXT NOT NULL, PRIMARY KEY (catalog_key, database_name, view_name))"
+"""Made with the first view: engines before 2.0 know no such table."""
 _OF_DATABASE = "WHERE catalog_key = ? AND database_name = ?"
 _OF_TABLE = f"{_OF_DATABASE} AND table_name = ?"
 _ADD_PROPERTY = "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, property_value) VALUES (?, ?, ?, ?)"
@@ -155,9 +157,11 @@ class Jdbc:
         return {name: value for name, value in sorted(rows) if name != _EXISTS}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
+        views = (_VIEWS,) if self.views(database) else ()
+
         def delete() -> None:
             with self._session() as session, session.together():
-                for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties"):
+                for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
                     session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
         retried(delete, REAL.wait)
@@ -229,6 +233,40 @@ class Jdbc:
             self._move_rows(new, old)
             raise
 
+    # ---- views ------------------------------------------------------------------------------------------------------------------------------
+
+    def views(self, database: str) -> dict[str, str]:
+        try:
+            with self._session() as session:
+                rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
+        except NoTable:
+            return {}
+        return {view: text for one, view, text in sorted(rows) if one == database}
+
+    def put_view(self, name: Name, text: str) -> None:
+        def insert() -> None:
+            with self._session() as session:
+                session.do(f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)", self.key, *name_of, text)
+
+        name_of = (name.database, name.table)
+        with self._session() as session:
+            made(lambda: session.do(_CREATE_VIEWS), lambda: _is_there(session, _VIEWS))
+        try:
+            retried(insert, REAL.wait)
+        except Duplicate:
+            raise ViewAlreadyExists(f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full) from None
+
+    def drop_view(self, name: Name) -> bool:
+        if name.table not in self.views(name.database):
+            return False
+
+        def delete() -> None:
+            with self._session() as session:
+                session.do(f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
+
+        retried(delete, REAL.wait)
+        return True
+
     # ---- parts ------------------------------------------------------------------------------------------------------------------------------
 
     def _insert(self, name: Name) -> None:
@@ -270,18 +308,10 @@ class Jdbc:
 
     def _prepare(self, session: Session) -> None:
         """Makes the catalog's tables where they are missing. Others may do so at the same time."""
-
-        def is_there(table: str) -> bool:
-            try:
-                session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
-            except NoTable:
-                return False
-            return True
-
         for table, statement in _CREATE.items():
-            if (table != _LOCKS or self.is_locking) and not is_there(table):
+            if (table != _LOCKS or self.is_locking) and not _is_there(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
-                made(lambda text=text: session.do(text), lambda table=table: is_there(table))  # type: ignore[misc] # the loop's own
+                made(lambda text=text: session.do(text), lambda table=table: _is_there(session, table))  # type: ignore[misc] # the loop's own
 
     def synced(self, database: str, table: str, schema: TableSchema) -> None:
         """Copies a table's options, and its keys, into the database."""
@@ -339,6 +369,14 @@ def _check_lengths(properties: Mapping[str, str]) -> None:
 
 def _taken(where: str, name: Name) -> TableAlreadyExists:
     return TableAlreadyExists(f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full)
+
+
+def _is_there(session: Session, table: str) -> bool:
+    try:
+        session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
+    except NoTable:
+        return False
+    return True
 
 
 def _one_spelling(place: str) -> str:

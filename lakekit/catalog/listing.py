@@ -1,0 +1,41 @@
+"""What `cat.tables()` tells of each table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.errors import LakekitError
+from lakekit.folder.kinds import FORMAT_TABLE
+from lakekit.meta import manifests, snapshots
+from lakekit.table.folder_tables import of_kind
+
+if TYPE_CHECKING:
+    from lakekit.table import Table
+
+NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
+DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
+
+
+def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
+    """What a listing tells of a table: `NAMED`, and with `details` `DETAILS`. What cannot be read is told in its `error`."""
+    try:
+        handle = table.handle()
+        kind = handle.all_options.get("type", "table")
+    except LakekitError as broken:
+        return (database, name, None, *((None, None, None, None, broken.message) if details else ()))
+    if not details:
+        return database, name, kind
+    try:
+        if kind == FORMAT_TABLE:
+            there = of_kind(table).partitions()
+            return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
+        snapshot = snapshots.latest(handle)
+        if snapshot is None:
+            return database, name, kind, None, 0, 0, 0, None
+        live = manifests.live(handle, snapshot)
+    except LakekitError as broken:
+        return database, name, kind, None, None, None, None, broken.message
+    size_bytes = int(live.numbers("file_size").sum())
+    return database, name, kind, snapshot.id, snapshot.total_record_count, len(live), size_bytes, None

@@ -1,0 +1,138 @@
+"""Materialized tables: tables that keep the rows of a query, and are filled anew when they are older than they may be.
+
+    m = cat.create_materialized_table("shop.daily", "SELECT day, sum(total) AS total FROM shop.orders GROUP BY day", freshness="1 h")
+    m.refresh()                     nothing, while the newest snapshot is younger than an hour; else the query again, in a new snapshot
+
+Rows are those of any table, for every engine. Flink runs the query by itself; here somebody calls `refresh`, by a timer or in a job. The query, its freshness
+and state are options of the table as Flink writes them. Source: ENGINE.md 9.6; "Materialized table" of Flink's documentation.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, fields as members
+from typing import TYPE_CHECKING, Any
+
+from lakekit.care.given import duration_ms
+from lakekit.catalog.views import queried
+from lakekit.change.columns import set_option
+from lakekit.commit.publish import publish_once
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
+from lakekit.format.dtypes import paimon_type
+from lakekit.meta import snapshots
+from lakekit.table import Table
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.commit.outcome import Commit
+
+KIND = "materialized-table"
+_UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
+_SUSPENDED, _ACTIVATED = "SUSPENDED", "ACTIVATED"
+_STATUS = f"{KIND}.refresh-status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MaterializedTable(Table):
+    """A table that keeps the rows of a query over the tables of `catalog`."""
+
+    catalog: Catalog
+
+    @property
+    def query(self) -> str:
+        """The query. Raises `InvalidOption` where the table names none."""
+        found = self.handle().options.materialized_table_definition_query
+        if not found:
+            raise InvalidOption(f"{self.name} has no query to refresh it by", key=f"{KIND}.definition-query")
+        return found
+
+    def refresh(self, *, force: bool = False) -> Commit:
+        """Replaces all rows by those of the query as of now, in one commit; nothing while the newest snapshot is young enough, unless `force`.
+
+        Raises `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch` where its columns are others now, and what
+        a commit raises: the rows stay what they were.
+        """
+        handle = self.handle()
+        if not force and handle.options.materialized_table_refresh_status == _SUSPENDED:
+            raise InvalidOption(f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED)
+        newest = snapshots.latest(handle)
+        if newest is not None and not force and handle.world.now_ms() - newest.time_millis < self.freshness_ms:
+            return publish_once(handle, [], commit_user=handle.new_commit_user())
+        return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(queried(self.catalog, self.name, self.query))
+
+    @property
+    def freshness_ms(self) -> int:
+        """How old the newest snapshot may be."""
+        options = self.handle().options
+        number, unit = options.materialized_table_interval_freshness or "0", options.materialized_table_interval_freshness_time_unit or "SECOND"
+        if not number.isdecimal() or unit.upper() not in _UNITS:
+            raise InvalidOption(f"{self.name} may be {number} {unit} old, which is no time", key=f"{KIND}.interval-freshness", value=number)
+        return int(number) * _UNITS[unit.upper()]
+
+    def suspend(self) -> None:
+        """Has `refresh` refuse, until `resume`."""
+        self.alter(set_option(_STATUS, _SUSPENDED))
+
+    def resume(self) -> None:
+        """Lets `refresh` work again."""
+        self.alter(set_option(_STATUS, _ACTIVATED))
+
+
+def of(table: Table, catalog: Catalog) -> Table:
+    """The table as what it is: a `MaterializedTable` where its options say so."""
+    if type(table) is not Table or table.handle().options.type != KIND:  # a folder as a table has no handle
+        return table
+    made = MaterializedTable(catalog=catalog, **{one.name: getattr(table, one.name) for one in members(table) if one.init})
+    made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
+    return made
+
+
+def create(
+    catalog: Catalog,
+    name: str,
+    query: str,
+    *,
+    freshness: str | timedelta,
+    partition_keys: Sequence[str],
+    refresh_mode: str,
+    options: Mapping[str, Any] | None,
+    comment: str | None,
+) -> MaterializedTable:
+    """`cat.create_materialized_table`."""
+    told = {**(options or {}), **options_of(query, freshness, refresh_mode)}
+    given = queried(catalog, name, query).collect_schema()
+    fields = [Field(column, paimon_type(dtype, column)) for column, dtype in given.items()]
+    made = catalog.create_table(name, fields, partition_keys=partition_keys, options=told, comment=comment)
+    try:
+        found = MaterializedTable(catalog=catalog, **{one.name: getattr(made, one.name) for one in members(made) if one.init})
+        found.refresh(force=True)
+    except CommitStateUnknown:
+        raise
+    except BaseException:
+        with suppress(LakekitError):
+            catalog.drop_table(name)
+        raise
+    return found
+
+
+def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Mapping[str, Any]:
+    """What says of a table which query fills it. Raises `InvalidOption` for a freshness that is no whole number of seconds, `Unsupported` for another mode."""
+    if refresh_mode.lower() != "full":
+        raise Unsupported(f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'", feature=KIND)
+    age_ms = duration_ms(freshness, "freshness")
+    unit = next((name for name, size in _UNITS.items() if age_ms and age_ms % size == 0), None)
+    if unit is None:
+        raise InvalidOption(f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness))
+    told = {
+        "definition-query": query,
+        "interval-freshness": str(age_ms // _UNITS[unit]),
+        "interval-freshness.time-unit": unit,
+        "logical-refresh-mode": "FULL",
+        "refresh-mode": "FULL",
+        "refresh-status": _ACTIVATED,
+    }
+    return {"type": KIND, **{f"{KIND}.{key}": value for key, value in told.items()}}

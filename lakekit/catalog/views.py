@@ -1,0 +1,140 @@
+"""Views: queries under names in a catalog, `cat["shop.recent"].scan()`.
+
+A temporary view lives as long as its `Catalog` object; others live in the metastore, of which JDBC's keeps them, as a row whose text is
+
+    {"fields": [{"id": 0, "name": "k", "type": "BIGINT"}], "query": "SELECT …", "dialects": {"spark": "SELECT …"}, "comment": "…", "options": {}}
+
+A table and a view do not share a name. A query names tables with their database, or those of the view's own. Source: ENGINE.md 9.3, 9.6; `ViewSchema`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit import registry
+from lakekit.catalog.metastore import some
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, ViewAlreadyExists, ViewNotFound
+from lakekit.format.dtypes import paimon_type
+from lakekit.options.features import refuse
+from lakekit.options.frozen import Frozen
+from lakekit.types import Field, field_from_json, field_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.catalog.catalog import Catalog
+
+FEATURE = "catalog.views"
+LISTED = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A query under the name "db.v": a name to scan. `dialects`: the query in other engines' words, by their names."""
+
+    catalog: Catalog
+    name: str
+    query: str
+    fields: tuple[Field, ...]
+    dialects: Mapping[str, str]
+    comment: str | None = None
+    temporary: bool = False
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows of its query as of now, under the view's names for them. Raises what the query raises, `InvalidOption` where its columns are others now."""
+        found = queried(self.catalog, self.name, self.query)
+        given = found.collect_schema().names()
+        names = [field.name for field in self.fields]
+        if len(given) != len(names):
+            msg = f"view {self.name} has the columns {', '.join(names)}, and its query now gives {', '.join(given)}: make it again"
+            raise InvalidOption(msg, key="query", value=self.query[:200])
+        return found.select(pl.col(own).alias(name) for own, name in zip(given, names, strict=True))
+
+    def to_sql(self) -> str:
+        """The CREATE VIEW statement that would make a view like this one."""
+        columns = ", ".join(f"`{field.name}`" for field in self.fields)
+        comment = "" if self.comment is None else f" COMMENT '{self.comment.replace(chr(39), chr(39) * 2)}'"
+        return f"CREATE {'TEMPORARY ' if self.temporary else ''}VIEW {self.name} ({columns}){comment} AS {self.query}"
+
+    def __repr__(self) -> str:
+        return f"View {self.name} AS {self.query[:200]}"
+
+
+def queried(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
+    """The rows of a view's query. Raises `InvalidOption` for a text that is no query."""
+    found = registry.load("sql", "here").query(catalog, query, name.partition(".")[0])
+    assert isinstance(found, pl.LazyFrame)
+    return found
+
+
+def define(
+    catalog: Catalog,
+    name: str,
+    query: str,
+    *,
+    columns: Sequence[str] | None,
+    dialects: Mapping[str, str] | None,
+    comment: str | None,
+    temporary: bool,
+) -> View:
+    """A view of a query that can be asked now. Raises what the query raises, `InvalidOption` for names that are not one for each of its columns."""
+    given = queried(catalog, name, query).collect_schema()
+    wanted = given.names() if columns is None else list(columns)
+    if len(wanted) != len(given) or len(set(wanted)) != len(wanted):
+        msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(given)}; give each its own"
+        raise InvalidOption(msg, key="columns", value=None)
+    fields = tuple(Field(one, paimon_type(dtype, one), id=at) for at, (one, dtype) in enumerate(zip(wanted, given.dtypes(), strict=True)))
+    return View(catalog=catalog, name=name, query=query, fields=fields, dialects=Frozen(dialects or {}), comment=comment, temporary=temporary)
+
+
+def again(there: View, *, if_not_exists: bool) -> View:
+    """A view that is there already, where that is no error. Raises `ViewAlreadyExists`."""
+    if if_not_exists:
+        return there
+    raise ViewAlreadyExists(f"{there.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=there.name)
+
+
+def listed(found: Sequence[View]) -> pl.DataFrame:
+    """A row a view, by name."""
+    rows = [(*view.name.split(".", 1), view.temporary, view.query, view.comment) for view in sorted(found, key=lambda view: view.name)]
+    return pl.DataFrame(rows, schema=LISTED, orient="row")
+
+
+def to_text(view: View) -> str:
+    """What a metastore keeps of a view."""
+    kept = {"fields": [field_to_json(field) for field in view.fields], "query": view.query, "dialects": dict(view.dialects)}
+    return json.dumps({**kept, **({} if view.comment is None else {"comment": view.comment}), "options": {}}, ensure_ascii=False)
+
+
+def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
+    """The view that a metastore keeps. Raises `Corrupt`."""
+    try:
+        read = json.loads(text)
+        fields = tuple(field_from_json(one) for one in read["fields"])
+        query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
+    except LakekitError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
+        raise _broken(where, name, str(wrong)) from None
+    if not isinstance(query, str) or not isinstance(dialects, dict) or not isinstance(comment, str | None):
+        raise _broken(where, name, "its query, dialects or comment are no texts")
+    return View(catalog=catalog, name=name, query=query, fields=fields, dialects=dialects, comment=comment)
+
+
+def _broken(where: str, name: str, why: str) -> Corrupt:
+    return Corrupt(f"what {where} keeps of view {name} is none: {why[:200]}", path=where, field="view_schema")
+
+
+def missing(name: str, known: Sequence[str]) -> ViewNotFound:
+    """The error of a view that is not there."""
+    has = f"there are {some(known)}" if known else "there are none"
+    return ViewNotFound(f"no view {name[:200]!a}: {has}", name=name)
+
+
+def not_kept(where: str) -> LakekitError:
+    """The refusal of a metastore that keeps no views."""
+    return refuse(FEATURE, f'"{where}"', instead="It keeps none: pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'")
