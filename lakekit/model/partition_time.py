@@ -4,7 +4,8 @@
     dt=20240229           formatter "yyyyMMdd"       ->   1709164800000
 
 Without a pattern the first column is the text; without a formatter it is year-month-day, or that with hour:minute:second and a fraction, numbers beyond
-their range carried over (2024-13-01 is 2025-01-01). A formatter takes the letters y u M d H m s S, text between quotes, and itself anything that is no letter.
+their range carried over (2024-13-01 is 2025-01-01). A formatter takes the letters y u M d H m s S, text between quotes, parts between brackets that may be
+missing, and itself anything else that is no letter.
 Source: `PartitionTimeExtractor`, `DateTimeFormatter`.
 """
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DAY_MS = 86_400_000
-_DEFAULT = re.compile(r"(?P<y>[+-]?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?", re.ASCII)
-_PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
+_DEFAULT = re.compile(r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?", re.ASCII)
+_PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'{}#]")
 _RANGES = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 
 
@@ -66,11 +67,17 @@ def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
     """What a formatter matches."""
-    pieces, end = [], 0
+    pieces, end, depth = [], 0, 0
     for found in _PARTS.finditer(formatter):
         if found.start() != end:
             raise _unreadable(formatter, formatter[end])
         end = found.end()
+        if found.group() in ("[", "]"):
+            depth += 1 if found.group() == "[" else -1
+            if depth < 0:
+                raise _unreadable(formatter, "]")
+            pieces.append("(?:" if found.group() == "[" else ")?")
+            continue
         letter = found.group(2)
         if letter is None:
             quoted = found.group(1)
@@ -84,12 +91,12 @@ def _expression(formatter: str) -> re.Pattern[str]:
         pieces.append(rf"(?P<{name}>\d{{{least},{most}}})")
     if end != len(formatter):
         raise _unreadable(formatter, formatter[end])
-    return re.compile("".join(pieces), re.ASCII)
+    return re.compile("".join([*pieces, ")?" * depth]), re.ASCII)  # a part that is not closed ends with the formatter
 
 
 def _unreadable(formatter: str, what: str) -> InvalidOption:
     return InvalidOption(
-        f"lakekit does not read {what!r} in the option partition.timestamp-formatter={formatter!r}; it reads y u M d H m s S and quoted text",
+        f"lakekit does not read {what!r} in the option partition.timestamp-formatter={formatter!r}; it reads y u M d H m s S, quoted text and [optional parts]",
         key="partition.timestamp-formatter",
         value=formatter,
     )

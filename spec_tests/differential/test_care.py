@@ -303,8 +303,9 @@ def test_tags_that_are_over_are_the_same(judge, tmp_path):
 @pytest.mark.parametrize(
     ("options", "days"),
     [
-        ({}, ("2023-12-30", "2024-01-01 10:00:00", "0001-1-1", "x", "", "2999-01-01")),
+        ({}, ("2023-12-30", "2024-01-01 10:00:00", "0001-1-1", "x", "", "2999-01-01", "+2023-01-01", "-5-01-01", "2023-01-01 24:61:00", "2023-02-31")),
         ({"partition.timestamp-formatter": "yyyyMMdd"}, ("20231230", "20240101", "2024-01-01", "29990101")),
+        ({"partition.timestamp-formatter": "yyyy-MM-dd[ HH[:mm]]"}, ("2023-12-30", "2023-12-30 10", "2023-12-30 10:07", "2023-12-30 10:", "2999-01-01")),
         ({"partition.timestamp-pattern": "$dt 12:00:00"}, ("2023-12-30", "2024-01-01", "2999-01-01")),
         ({"partition.expiration-max-num": "2", "partition.expiration-batch-size": "1"}, ("2023-12-30", "2024-01-01", "2022-01-01", "2021-01-01")),
         ({"partition.expiration-strategy": "update-time"}, ("a", "b")),

@@ -38,6 +38,11 @@ def said(*texts: str, pattern: str | None = None, formatter: str | None = None) 
         (("2024-02-29 24:00:00",), None, "yyyy-MM-dd HH:mm:ss", "2024-03-01 00:00:00"),
         (("2024-02-29 24:00:01",), None, "yyyy-MM-dd HH:mm:ss", None),
         (("00000229",), None, "yyyyMMdd", None),
+        (("+2024-02-29",), None, None, None),
+        (("2024-02-29",), None, "yyyy-MM-dd[ HH:mm[:ss]]", "2024-02-29 00:00:00"),
+        (("2024-02-29 07:03",), None, "yyyy-MM-dd[ HH:mm[:ss]]", "2024-02-29 07:03:00"),
+        (("2024-02-29 07:03:01",), None, "yyyy-MM-dd[ HH:mm[:ss]", "2024-02-29 07:03:01"),
+        (("2024-02-29 07",), None, "yyyy-MM-dd[ HH:mm]", None),
     ],
 )
 def test_times(texts, pattern, formatter, wanted):
@@ -51,7 +56,7 @@ def test_what_is_printed_is_read(moment):
     assert said(text, formatter="MM dd HH:mm:ss yyyy") == moment.replace(microsecond=0).isoformat(sep=" ")
 
 
-@pytest.mark.parametrize("formatter", ["MMM d", "yyyy 'open", "EEE", "yyyy yyyy"])
+@pytest.mark.parametrize("formatter", ["MMM d", "yyyy 'open", "EEE", "yyyy yyyy", "yyyy]", "yyyy{}", "#yyyy"])
 def test_formatters_that_are_not_read(formatter):
     with pytest.raises(InvalidOption, match=r"partition\.timestamp-formatter"):
         said("x", formatter=formatter)
