@@ -1,5 +1,6 @@
-"""A table looked through: whether everything that its newest snapshot names is there, whole, and as it is said to be.
+"""A table looked through: whether its snapshots are there, and everything that the newest one names, whole and as it is said to be.
 
+    history    numbers of snapshots, hints         care/checks/history.py
     metadata   lists, manifests, counts            care/checks/metadata.py
     files      presence, size, footers             care/checks/files.py
     levels     key ranges, overlap, buckets        care/checks/levels.py
@@ -7,7 +8,7 @@
     rows       only when asked: the values          care/checks/rows.py
     advice     what would be faster                care/checks/advice.py
 
-Nothing is taken from what was decoded before: what is told is what the storage holds now. Source: RELIABILITY I4, I5, I7, I9, I10.
+Nothing is taken from what was decoded before: what is told is what the storage holds now. Source: RELIABILITY I3, I4, I5, I7, I9, I10.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.care.checks import advice, files, index, levels, metadata, rows
+from lakekit.care.checks import advice, files, history, index, levels, metadata, rows
 from lakekit.care.checks.notes import Notes
 from lakekit.care.report import Report
 from lakekit.meta import snapshots
@@ -38,6 +39,7 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
     with notes.reading("snapshot", handle.layout.snapshot_dir):
         snapshot = snapshots.latest(handle)
     notes.paths.discard(handle.layout.snapshot_dir)
+    history.check(handle, notes)
     if snapshot is not None:
         _look(handle, snapshot, notes, deep=deep)
     return Report(

@@ -15,7 +15,7 @@ import lakekit as lk
 from lakekit.care.report import Finding, Report
 from lakekit.cli import FINE, PROBLEM, main
 from lakekit.meta import manifests, snapshots
-from lakekit.model import entry_files, index_manifest, manifest
+from lakekit.model import entry_files, hint, index_manifest, manifest
 from lakekit.model.entries import Entries
 from spec_tests.doors.hostile import MARK, PAYLOADS, plain
 from spec_tests.doors.test_html_payloads import Read
@@ -274,6 +274,24 @@ def hashes_lacking(copy):
     return {copy.path(i) for i in range(len(copy.live)) if copy.live.numbers("bucket")[i] == entry.bucket}
 
 
+def newest_snapshot_gone(copy):
+    newest = copy.snapshot.id
+    copy.storage.delete([copy.handle.layout.snapshot(newest)])
+    assert hint.decode(copy.storage.read(copy.handle.layout.latest_hint)) == newest > 2
+    return copy.handle.layout.latest_hint
+
+
+def hint_before_a_gap(copy):
+    copy.storage.delete([copy.handle.layout.snapshot(copy.snapshot.id - 1)])
+    copy.storage.put(copy.handle.layout.latest_hint, hint.encode(copy.snapshot.id - 2))
+    return copy.handle.layout.latest_hint
+
+
+def snapshot_gone(copy):
+    copy.storage.delete([copy.handle.layout.snapshot(copy.snapshot.id - 1)])
+    return copy.handle.layout.snapshot_dir
+
+
 LEVELS, BUCKETS, VECTORS, HASHES = "dedup_levels", "bucket_mod_int", "vectors_keyed_many", "bucket_dynamic"
 PLANTS = [
     (missing, LEVELS, "data file is missing", False),
@@ -302,6 +320,9 @@ PLANTS = [
     (index_gone, VECTORS, "index file is missing", False),
     (hashes_unlisted, HASHES, "hash index is missing", False),
     (hashes_lacking, HASHES, "hash index lacks keys", True),
+    (newest_snapshot_gone, LEVELS, "hint leads astray", False),
+    (hint_before_a_gap, LEVELS, "hint leads astray", False),
+    (snapshot_gone, LEVELS, "snapshots are missing", False),
 ]
 
 
@@ -317,6 +338,25 @@ def test_planted_damage_is_named(plant, case, what, deep):
     assert {one.path for one in found} & (where if isinstance(where, set) else {where}), found
     assert all(one.found and one.remedy for one in found)
     assert what in str(report)
+
+
+@pytest.mark.parametrize("plant", [newest_snapshot_gone, hint_before_a_gap, snapshot_gone])
+def test_what_is_wrong_with_hints_is_repaired(plant):
+    copy = Copy(LEVELS)
+    plant(copy)
+    copy.table.repair()
+    assert copy.table.check().ok
+
+
+@pytest.mark.parametrize("said", [b"", b"x", b"1", None])
+def test_a_hint_that_nobody_believes_is_no_problem(said):
+    copy = Copy(LEVELS)
+    hints = [copy.handle.layout.latest_hint, copy.handle.layout.earliest_hint]
+    for path in hints:
+        copy.storage.put(path, said or b"")
+    if said is None:
+        copy.storage.delete(hints)
+    assert copy.table.check().ok
 
 
 def test_a_vector_of_no_live_file_is_no_problem():
