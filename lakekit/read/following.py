@@ -267,6 +267,19 @@ def _check_engine(handle: Handle) -> None:
         msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and its rows are parts of rows until they are merged. \
 Set changelog-producer to 'lookup' or 'full-compaction', or to 'input' to be told the rows as they came; t.scan() and t.changes(mode='diff') read states"
         raise InvalidOption(msg, key="changelog-producer", value="none")
+    if handle.options.streaming_read_overwrite:
+        _check_overwrites(handle)
+
+
+def _check_overwrites(handle: Handle) -> None:
+    """Raises `InvalidOption` where options given to a stream ask for overwrites that no table of that kind may have told (`SchemaValidation`)."""
+    producer, why = handle.options.changelog_producer, ""
+    if not handle.schema.primary_keys:
+        why = "is for key tables: set streaming-read-append-overwrite for an append table"
+    elif producer in ("full-compaction", "lookup"):
+        why = f"does not go with the changelog producer {producer}, whose changelog tells the rows of overwrites too: they would be told twice"
+    if why:
+        raise InvalidOption(f"streaming-read-overwrite {why}; found it set for {handle.name}", key="streaming-read-overwrite", value="true")
 
 
 def _poll_ms(handle: Handle, poll: float | timedelta | None) -> float:

@@ -133,6 +133,21 @@ def test_a_table_that_was_rolled_back_under_a_stream(tmp_path):
         next(stream)
 
 
+@pytest.mark.parametrize(
+    ("keys", "options", "why"),
+    [
+        (["k"], {"changelog-producer": "lookup"}, "twice"),
+        (["k"], {"changelog-producer": "full-compaction"}, "twice"),
+        ([], {"bucket": "-1"}, "streaming-read-append-overwrite"),
+    ],
+)
+def test_overwrites_that_would_be_told_twice_or_never_are_refused(tmp_path, keys, options, why):
+    """A table with both options cannot be made; with a stream's own options it is no better."""
+    t = lk.create(str(tmp_path / "t"), {"k": "INT NOT NULL"}, primary_keys=keys, options={"bucket": "1", **options})
+    with pytest.raises(lk.InvalidOption, match=why):
+        t.follow(options={"streaming-read-overwrite": "true"})
+
+
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
 def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "merge-engine": engine})
