@@ -143,6 +143,11 @@ def at_time(place: Place, time_ms: int) -> Snapshot | None:
     return _last(place, lambda snapshot: snapshot.time_millis <= time_ms)
 
 
+def change_at_time(place: Place, time_ms: int) -> Snapshot | None:
+    """The same, or where no snapshot is as old, the newest expired one of which a long-lived changelog tells."""
+    return at_time(place, time_ms) or _last(place, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog)
+
+
 def first_since(place: Place, time_ms: int) -> Snapshot | None:
     """The oldest snapshot made at or after that time; None when all are older or there is none."""
     before = _last(place, lambda snapshot: snapshot.time_millis < time_ms)
@@ -195,14 +200,19 @@ def _watermark(place: Place, known: list[int], at: int, low: int) -> tuple[int, 
     return at, None
 
 
-def _last(place: Place, holds: Callable[[Snapshot], bool]) -> Snapshot | None:
+def _last(
+    place: Place,
+    holds: Callable[[Snapshot], bool],
+    numbers: Callable[[Place], list[int]] = ids,
+    at: Callable[[Place, int], Snapshot | None] = find,
+) -> Snapshot | None:
     """The newest snapshot that satisfies a condition which, once it fails, fails for all newer ones."""
     for _ in range(_ATTEMPTS):
-        known = ids(place)
+        known = numbers(place)
         low, high, found = 0, len(known) - 1, None
         while low <= high:
             middle = (low + high) // 2
-            snapshot = find(place, known[middle])
+            snapshot = at(place, known[middle])
             if snapshot is None:
                 break  # expired since the listing
             if holds(snapshot):

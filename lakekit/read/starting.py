@@ -134,8 +134,8 @@ def _after(position: Position) -> Start | None:
 
 
 def _since_creation(handle: Handle, time_ms: int, newest: Snapshot) -> Start:
-    """The snapshot after the last one before a time, if both are there; else the files made since, and what follows the newest snapshot."""
-    earlier = snapshots.at_time(handle, time_ms - 1)
+    """What comes after the last snapshot, or long-lived changelog, before a time; without one the files made since, and what follows the newest snapshot."""
+    earlier = snapshots.change_at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
         return Start(next_id=earlier.id + 1)
     return Start(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)

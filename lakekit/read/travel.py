@@ -194,9 +194,12 @@ def compacted(handle: Handle) -> Snapshot | None:
 
 
 def since_creation(handle: Handle, time_ms: int) -> Position:
-    """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference."""
-    earlier = snapshots.at_time(handle, time_ms - 1)
-    if earlier is not None and earlier.id + 1 in snapshots.ids(handle):
+    """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference.
+
+    The last one may have expired, where a long-lived changelog tells of it. Raises `SnapshotNotFound` where only changelogs tell of the first one too.
+    """
+    earlier = snapshots.change_at_time(handle, time_ms - 1)
+    if earlier is not None and earlier.id + 1 in (*snapshots.ids(handle), *snapshots.changelog_ids(handle)):
         return Position(snapshot=snapshots.read(handle, earlier.id + 1))
     return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.meta import snapshots
 from lakekit.read import following
 from lakekit.world import REAL
 
@@ -131,6 +132,28 @@ def test_a_table_that_was_rolled_back_under_a_stream(tmp_path):
     (tmp_path / "snapshot" / "LATEST").write_text("1")
     with pytest.raises(lk.SnapshotNotFound, match="expects snapshot 4, and the newest is 1"):
         next(stream)
+
+
+def test_a_start_by_time_counts_long_lived_changelogs(tmp_path):
+    kept = {"snapshot.num-retained.min": "1", "changelog.num-retained.min": "3", "changelog.num-retained.max": "9", "changelog-producer": "input"}
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "write-only": "true", **kept})
+    first = REAL.now_ms() - 60_000
+    for number in range(5):
+        table.upsert([{"k": number}])
+        handle = table.handle()
+        snapshot = replace(snapshots.latest(handle), time_millis=first + number * 1000)
+        handle.storage.put(handle.layout.snapshot(snapshot.id), snapshot.to_json())
+    table.expire_snapshots(retain_max=2, retain_min=1)
+    assert snapshots.changelog_ids(table.handle()) == [1, 2, 3]
+
+    def since(after_ms: int) -> dict[str, str]:
+        return {"scan.creation-time-millis": str(first + after_ms)}
+
+    for after_ms, told in ((1, [2, 3, 4, 5]), (2000, [3, 4, 5]), (3000, [4, 5]), (3001, [5])):
+        assert [one.snapshot_id for one in table.follow("from-creation-timestamp", until="latest", options=since(after_ms))] == told
+    assert table.with_options(since(3000)).scan().collect().height == 4
+    with pytest.raises(lk.SnapshotNotFound, match=r"snapshot 3 .*is gone"):
+        table.with_options(since(2000)).scan().collect()
 
 
 @pytest.mark.parametrize(
