@@ -124,6 +124,31 @@ class Vectors:
         self.changed, self._written = False, new
         return new, old
 
+    def write_rolled(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """As `write`, for tables without buckets: index files of about `deletion-vector.index-file.target-size` each, and none where no vector is left."""
+        if not self.changed:
+            return (), ()
+        options = self.handle.options
+        limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
+        made: list[IndexFile] = []
+        group: dict[str, Positions] = {}
+        size = 0
+        try:
+            for name, positions in self.positions.items():
+                group[name] = positions
+                size += len(deletion_vector.encode_entry(positions, bits))
+                if size > limit:
+                    made.append(write_index(self.handle, self.partition, self.bucket, group))
+                    group, size = {}, 0
+            if group:
+                made.append(write_index(self.handle, self.partition, self.bucket, group))
+        except BaseException:
+            with suppress(StorageFailed):
+                self.discard(made)
+            raise
+        old, self._written, self.changed = self._written, tuple(made), False
+        return self._written, old
+
     def discard(self, files: Iterable[IndexFile]) -> None:
         """Deletes index files that nobody was given."""
         self.handle.storage.delete([_path(self.handle, self.partition, self.bucket, file.file_name) for file in files])

@@ -84,7 +84,7 @@ def without(vectors: Vectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
     """The index files anew without the vectors of files that are gone, if there were any. Raises `StorageFailed`."""
     vectors.forget(gone)
     if vectors.changed:
-        new, old = vectors.write() if vectors.positions else ((), vectors.held)
+        new, old = vectors.write_rolled()
         yield CommitMessage(
             partition=vectors.partition,
             bucket=BUCKET,

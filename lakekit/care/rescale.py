@@ -14,7 +14,7 @@ from lakekit.care.standing_rows import standing_rows
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
 from lakekit.errors import InvalidOption
-from lakekit.meta import snapshots
+from lakekit.meta import manifests, snapshots
 from lakekit.read import expressions
 from lakekit.read.sections import hides_level_zero
 from lakekit.write import conform
@@ -41,6 +41,12 @@ def check(handle: Handle, buckets: int) -> None:
 def waits_for_compaction(handle: Handle) -> bool:
     """Whether rows of level 0 are not read yet, so that a full compaction has to come first."""
     return handle.kind == "key" and hides_level_zero(handle)
+
+
+def is_used(handle: Handle, buckets: int) -> bool:
+    """Whether live files are of that many buckets: another rescale made them, or a writer of a new partition."""
+    latest = snapshots.latest(handle)
+    return latest is not None and bool((manifests.live(handle, latest).numbers("total_buckets") == buckets).any())
 
 
 def rescale(handle: Handle, where: pl.Expr | str | None = None) -> Commit:

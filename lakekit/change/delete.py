@@ -28,11 +28,11 @@ from lakekit.model.row_kind import RowKind
 from lakekit.read.expressions import condition, is_row_wise
 
 if TYPE_CHECKING:
-    from lakekit.commit.outcome import Commit
+    from lakekit.change.row_change import Changed
     from lakekit.meta.handle import Handle
 
 
-def delete(handle: Handle, where: pl.Expr | str) -> Commit:
+def delete(handle: Handle, where: pl.Expr | str) -> Changed:
     """Deletes the rows of which `where` is true, in one commit; none when there is no such row. Rows of which it is null stay.
 
     Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from lakekit.change.clauses import Clause
     from lakekit.change.found import Stored
     from lakekit.change.merge_plan import Action, MergePlan
-    from lakekit.commit.outcome import Commit
+    from lakekit.change.row_change import Changed
     from lakekit.meta.handle import Handle
 
 _ACTION = "_lakekit_action"
 
 
-def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> Commit:
+def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> Changed:
     """Merges a source into a table, in one commit; none when nothing changes.
 
     Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes

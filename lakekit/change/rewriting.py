@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket.vectors import Vectors, write_index
-from lakekit.codec import deletion_vector
+from lakekit.bucket.vectors import Vectors
 from lakekit.files.file_names import file_names
 from lakekit.files.write import Target, write_run
 from lakekit.meta import manifests
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.vectors import Positions
     from lakekit.change.found import Stored
     from lakekit.change.row_change import RowChange
-    from lakekit.model.index_file import IndexEntry, IndexFile
+    from lakekit.model.index_file import IndexEntry
 
 
 def take_away(change: RowChange, stored: Stored, marked: BitMap) -> None:
@@ -108,25 +107,8 @@ def _write(change: RowChange, stored: Stored, touched: Sequence[int], marked: Ma
         vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
         vectors.forget(gone & own)
         if vectors.changed:
-            new, old = (_rolled(vectors), tuple(held)) if not handle.has_buckets else vectors.write()
+            new, old = vectors.write() if handle.has_buckets else vectors.write_rolled()
             change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
-
-
-def _rolled(vectors: Vectors) -> tuple[IndexFile, ...]:
-    """Index files of about one size each."""
-    handle, made = vectors.handle, []
-    limit, bits = handle.options.deletion_vector_index_file_target_size_bytes, 64 if handle.options.deletion_vectors_bitmap64 else 32
-    group: dict[str, Positions] = {}
-    size = 0
-    for name, positions in vectors.positions.items():
-        group[name] = positions
-        size += len(deletion_vector.encode_entry(positions, bits))
-        if size > limit:
-            made.append(write_index(handle, vectors.partition, vectors.bucket, group))
-            group, size = {}, 0
-    if group:
-        made.append(write_index(handle, vectors.partition, vectors.bucket, group))
-    return tuple(made)
 
 
 def _live(stored: Stored) -> list[IndexEntry]:

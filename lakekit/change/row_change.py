@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from lakekit.write.shares import Share
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A change that is done: its commit, and the messages that were committed, whose partitions may be complete now."""
+
+    commit: Commit
+    messages: tuple[CommitMessage, ...] = ()
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class RowChange:
     """A change of one table, by a user drawn for it. `messages`: what was done besides writing rows."""
@@ -60,9 +68,10 @@ class RowChange:
         done, self.messages = self.messages, []
         return done
 
-    def commit(self) -> Commit:
+    def commit(self) -> Changed:
         """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
-        return publish_once(self.handle, self.prepare(), commit_user=self.user)
+        messages = self.prepare()
+        return Changed(commit=publish_once(self.handle, messages, commit_user=self.user), messages=tuple(messages))
 
     def __enter__(self) -> Self:
         return self
@@ -88,10 +97,10 @@ class Statement:
     by_place: bool
     replaces: Overwrite | None = None
 
-    def commit(self) -> Commit:
+    def commit(self) -> Changed:
         """All of it, in one commit; none where there are no such rows."""
         if self.replaces is not None:
-            return replace(self.handle, self.replaces)
+            return Changed(commit=replace(self.handle, self.replaces))
         with RowChange.of(self.handle, only_adds=self.only_adds) as change:
             self.fill(change, self.found)
             return change.commit()

@@ -28,7 +28,7 @@ from lakekit.write import conform
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakekit.commit.outcome import Commit
+    from lakekit.change.row_change import Changed
     from lakekit.meta.handle import Handle
 
     Does = Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None]
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ENGINES = ("deduplicate", "partial-update")
 
 
-def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Commit:
+def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Changed:
     """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
 
     Raises `InvalidOption` for a merge engine that takes no updates, `SchemaMismatch` for a column of the primary key, what `delete` raises for conditions,

@@ -71,7 +71,7 @@ def merge(
     nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
     job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)
     messages = collected(handle, _answers(spark, job, source).collect())
-    return maintain.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()))
+    return maintain.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:

@@ -57,12 +57,13 @@ def _done(spark: SparkSession, said: Statement) -> Commit:
     is_still = said.replaces is not None or said.found.snapshot is None or said.found.always(said.where) is False
     places = [] if is_still else said.found.places(said.where)
     if not places:
-        return maintain.after(handle, said.commit())
+        changed = said.commit()
+        return maintain.after(handle, changed.commit, changed.messages)
     tasks = [json.dumps([(partition.hex(), bucket) for partition, bucket in some]).encode() for some in _parts(said, places, session.slots(spark))]
     found = replace(said.found, handle=replace(said.found.handle, keeper=None))
     sent = replace(said, handle=replace(handle, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
     messages = collected(handle, session.run(spark, tasks, partial(_filled, sent), write_task.ANSWER).collect())
-    return maintain.after(handle, publish_once(handle, messages, commit_user=handle.new_commit_user()))
+    return maintain.after(handle, publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
 def _parts(said: Statement, places: Sequence[Place], slots: int) -> list[list[Place]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from lakekit.care import analyze, check, compact, file_indexes, maintain, manife
 from lakekit.care.given import duration_ms
 from lakekit.change import schema as schemas
 from lakekit.change.columns import SetOption
+from lakekit.errors import CommitStateUnknown, LakekitError
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
@@ -65,16 +67,26 @@ class Caring(Opened):
 
         Partitions that are left out keep their buckets and are read as before; new rows for them are refused until they are rescaled too. Writers should rest
         meanwhile. Raises `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they are not lost, nothing
-        was rewritten, and the same call does it again.
+        was rewritten, the number is what it was, and the same call does it again.
         """
         handle = self.handle()
         rescale.check(handle, buckets)
         if rescale.waits_for_compaction(handle):
             compact.compact(handle, full=True, where=where)
-        if handle.options.bucket != buckets:
+        before = handle.options.bucket
+        if before != buckets:
             schemas.alter(handle, [SetOption(key="bucket", value=str(buckets))])
         handle = self.handle()
-        return maintain.after(handle, rescale.rescale(handle, where))
+        try:
+            done = rescale.rescale(handle, where)
+        except CommitStateUnknown:  # it may be there, and then its files have the new number
+            raise
+        except BaseException:
+            with suppress(LakekitError):  # what went wrong first is what to tell
+                if before != buckets and not rescale.is_used(handle, buckets):
+                    schemas.alter(handle, [SetOption(key="bucket", value=str(before))])
+            raise
+        return maintain.after(handle, done)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.

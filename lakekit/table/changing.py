@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.change.clauses import Clause
+    from lakekit.change.row_change import Changed
     from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -31,7 +33,7 @@ class Changing(Opened):
         delete, `Conflict` where another commit changed the same files meanwhile.
         """
         handle = self.handle()
-        return maintain.after(handle, deleting.delete(handle, where))
+        return _done(handle, deleting.delete(handle, where))
 
     def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
         """Gives columns new values in the rows of which `where` is true: `t.update({"v": pl.col("v") + 1, "s": "upper(s)"}, where="k = 7")`.
@@ -42,7 +44,7 @@ class Changing(Opened):
         and what `delete` raises.
         """
         handle = self.handle()
-        return maintain.after(handle, updating.update(handle, set, where))
+        return _done(handle, updating.update(handle, set, where))
 
     def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
         """Brings the rows of a source in: `t.merge(new, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])`.
@@ -53,4 +55,8 @@ class Changing(Opened):
         `when_matched` clause, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
         handle = self.handle()
-        return maintain.after(handle, merging.merge(handle, source, clauses, on))
+        return _done(handle, merging.merge(handle, source, clauses, on))
+
+
+def _done(handle: Handle, changed: Changed) -> Commit:
+    return maintain.after(handle, changed.commit, changed.messages)

@@ -256,8 +256,29 @@ def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(rescale.conform, "batches", interrupted)
     with pytest.raises(lk.Conflict):
         table.rescale(2)
+    assert lk.open(tmp_path).options["bucket"] == "1"
+    table.upsert([{"p": 0, "k": 501, "v": "after"}])
     table.rescale(2)
-    assert rows_of(table) == want | {(1, 500): "meanwhile"}
+    assert lk.open(tmp_path).options["bucket"] == "2"
+    assert rows_of(table) == want | {(1, 500): "meanwhile", (0, 501): "after"}
+
+
+def test_a_number_of_buckets_that_others_use_by_now_stays(tmp_path, monkeypatch):
+    table, want = filled(tmp_path, bucket="1")
+    kept = rescale.conform.batches
+
+    def interrupted(*arguments, **how):
+        monkeypatch.setattr(rescale.conform, "batches", kept)
+        rows = list(kept(*arguments, **how))
+        lk.open(tmp_path).rescale(2)
+        return rows
+
+    monkeypatch.setattr(rescale.conform, "batches", interrupted)
+    with pytest.raises(lk.Conflict):
+        table.rescale(2)
+    assert lk.open(tmp_path).options["bucket"] == "2"
+    table.upsert([{"p": 0, "k": 501, "v": "after"}])
+    assert rows_of(table) == want | {(0, 501): "after"}
 
 
 def test_partitions_whose_time_is_over_are_left_out_where_the_option_says(tmp_path):

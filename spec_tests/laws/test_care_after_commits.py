@@ -312,6 +312,27 @@ def test_the_partitions_of_a_batch_are_complete_at_its_end(tmp_path):
     assert marked(tmp_path) == [], "it has no partitions"
 
 
+def test_statements_complete_the_partitions_whose_rows_they_changed(tmp_path):
+    """As the reference's connectors do; partitions that are dropped as a whole are not written to."""
+    days = ["2024-01-01", "2024-01-02", "2024-01-03"]
+    for keys in (["dt", "k"], []):
+        where = tmp_path / f"t{len(keys)}"
+        options = {"partition.end-input-to-done": "true", **({"bucket": "1"} if keys else {})}
+        table = lk.create(where, {"dt": "STRING", "k": "INT", "v": "INT"}, primary_keys=keys, partition_keys=["dt"], options=options)
+        table.append([{"dt": day, "k": k, "v": k} for day in days for k in range(4)])
+        assert marked(where) == [f"dt={day}" for day in days]
+        table.update({"v": 9}, where="dt = '2024-01-01' AND k = 1")
+        assert marked(where) == ["dt=2024-01-01"]
+        table.delete("dt = '2024-01-02' AND k = 1")
+        assert marked(where) == ["dt=2024-01-02"]
+        table.merge([{"dt": days[2], "k": 1, "v": 5}], lk.when_matched(update="all"), on=["dt", "k"])
+        assert marked(where) == ["dt=2024-01-03"]
+        table.delete("v = 1000")
+        table.delete("dt = '2024-01-02'")
+        table.truncate()
+        assert marked(where) == []
+
+
 def test_partitions_that_readers_see_only_when_compacted_are_complete_then(tmp_path):
     for engine, waits in (("deduplicate", False), ("first-row", True)):
         options = {"partition.end-input-to-done": "true", "merge-engine": engine, "bucket": "1"}

@@ -162,6 +162,21 @@ def test_vectors_roll_into_files_of_their_size(tmp_path):
     assert len(table.scan().collect()) == 44
 
 
+@pytest.mark.parametrize("bits", ["true", "false"])
+def test_vectors_that_outlive_a_compaction_roll_too(tmp_path, bits):
+    """Those that are left of index files with others that go are written again in files of the size asked for."""
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": bits, "compaction.delete-ratio-threshold": "0.5", "target-file-size": "1 b"}
+    table = lk.create(tmp_path / "t", {"k": "INT", "s": "STRING"}, options=options)
+    for first in range(0, 50, 10):  # each is as big as files get: only those with many deleted rows are compacted
+        table.append([{"k": first + at, "s": str((first + at) ** 99)} for at in range(10)])
+    table.delete("k % 10 = 3 OR (k < 10 AND k > 2)")
+    assert table.indexes()["row_count"].to_list() == [5]
+    table.with_options({"deletion-vector.index-file.target-size": "1 b"}).compact(full=True)
+    assert table.indexes()["row_count"].to_list() == [1] * 4
+    assert sorted(table.scan().collect()["k"]) == [0, 1, 2, *(k for k in range(10, 50) if k % 10 != 3)]
+    assert table.check(deep=True).ok
+
+
 def test_partitions_by_any_value(tmp_path):
     days, numbers = [date(2024, 1, 1), date(2024, 1, 2), None], [float("nan"), 1.0, None]
     table = lk.create(tmp_path / "t", {"d": "DATE", "f": "DOUBLE", "v": "INT"}, partition_keys=["d", "f"])
