@@ -213,7 +213,7 @@ def _data(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], files: _Fi
 def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entries:
     """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
     after = _by_place([*gone, *kept])
-    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and _is_changelog(handle, root)}
+    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(handle, root)}
     deltas: list[ManifestFile] = []
     merged: list[ManifestFile] = []  # where the files of a flush are a changelog that stays
     parts: list[Entries] = [columns_of.empty()]
@@ -226,7 +226,7 @@ def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entr
                 into += manifests.manifest_files(handle, following.snapshot, "delta")
             elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
                 parts.append(manifests.live(handle, root.snapshot))
-            elif root.kind == "changelog" and _is_changelog(handle, root):
+            elif root.kind == "changelog" and is_changelog(handle, root):
                 deltas += manifests.manifest_files(handle, root.snapshot, "delta")
     parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
     parts += [part.filter((part.numbers("kind") == DELETE) & ~_flushed(part)) for part in _read(handle, merged)]
@@ -242,7 +242,7 @@ def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
     since = files.once([file for root in steps for file in manifests.manifest_files(handle, root.snapshot, "delta")])
     parts += [part.filter(part.numbers("kind") == ADD) for part in since]
     for root in kept:
-        if root.kind == "changelog" and _is_changelog(handle, root):
+        if root.kind == "changelog" and is_changelog(handle, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
                 part = files.of(manifests.manifest_files(handle, root.snapshot, "delta"))
                 parts.append(part.filter(_flushed(part)))
@@ -257,7 +257,7 @@ def _flushed(part: Entries) -> NDArray[np.bool_]:
     return mask
 
 
-def _is_changelog(handle: Handle, root: Root) -> bool:
+def is_changelog(handle: Handle, root: Root) -> bool:
     """Whether the delta of a long-lived changelog is all that there is of it."""
     return root.snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
 
@@ -314,7 +314,7 @@ def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
     )
     found: list[tuple[Which, str, int | None]] = []
     for which, name, size_bytes in own:
-        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or _is_changelog(handle, root)):
+        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(handle, root)):
             found.append((which, name, size_bytes))
     return found
 

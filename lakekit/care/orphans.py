@@ -21,6 +21,7 @@ import polars as pl
 
 from lakekit.care import roots
 from lakekit.care.given import duration_ms, time_ms
+from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
 from lakekit.storage.local import LocalStorage
@@ -254,7 +255,7 @@ def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set
         found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
-    manifests.read_lists(handle, [(root.snapshot, which) for root in some for which in _whose(root)])
+    manifests.read_lists(handle, [(root.snapshot, which) for root in some for which in _whose(handle, root)])
     listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
     entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
     found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
@@ -266,7 +267,7 @@ def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set
 def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[ManifestFile]:
     """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
     found: list[ManifestFile] = []
-    for which in _whose(root):
+    for which in _whose(handle, root):
         try:
             found += manifests.manifest_files(handle, root.snapshot, which)
         except FileMissing:
@@ -275,8 +276,12 @@ def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[Mani
     return found
 
 
-def _whose(root: Root) -> tuple[Which, ...]:
-    """The lists that a root keeps whole. A long-lived changelog without a list of its own is its delta, where that is still there."""
+def _whose(handle: Handle, root: Root) -> tuple[Which, ...]:
+    """The lists that a root keeps whole.
+
+    A long-lived changelog without a list of its own is its delta, where that is still there; in tables that have a changelog producer it is nothing, and what
+    lies there of its delta was left by an expiry that died.
+    """
     if root.kind == "changelog":
-        return ("delta",) if root.snapshot.changelog_manifest_list is None else ("changelog",)
+        return ("delta",) if is_changelog(handle, root) else () if root.snapshot.changelog_manifest_list is None else ("changelog",)
     return ("all", "changelog") if root.kind == "snapshot" else ("all",)

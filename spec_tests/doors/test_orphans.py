@@ -242,3 +242,31 @@ def test_scenario_36_nothing_young_goes_right_after_a_failed_commit(tmp_path, mo
 
 def refuse(*_):
     raise lk.StorageFailed("the disk is gone", path="snapshot")
+
+
+@pytest.mark.parametrize("producer", ["full-compaction", "none"])
+def test_an_expiry_that_died_among_manifests_does_not_stop_the_cleaning(tmp_path, producer):
+    """The list of a delta may outlive its manifests: with a producer a long-lived changelog needs neither; without one it is the delta, and a loss is told."""
+    long = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50", "changelog-producer": producer, "write-only": "true"}
+    table = filled(tmp_path, **long)
+    table.compact(full=True)
+    table.compact_manifests()
+    snapshot = table.snapshots().row(0, named=True)
+    lists = {name: (tmp_path / "manifest" / name).read_bytes() for name in (snapshot["base_manifest_list"], snapshot["delta_manifest_list"])}
+    manifests = set(tmp_path.glob("manifest/manifest-[0-9a-f]*"))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    for name, data in lists.items():
+        (tmp_path / "manifest" / name).write_bytes(data)
+    if producer == "none":
+        for lost in manifests & set(tmp_path.glob("manifest/manifest-[0-9a-f]*")):
+            lost.unlink()
+        forget()
+        with pytest.raises(lk.Corrupt, match="is missing"):
+            lk.open(tmp_path).remove_orphans(older_than=NOW, dry_run=False)
+        return
+    forget()
+    assert manifests - set(tmp_path.glob("manifest/manifest-[0-9a-f]*"))
+    rows = table.scan().collect()
+    lk.open(tmp_path).remove_orphans(older_than=NOW, dry_run=False)
+    assert lk.open(tmp_path).scan().collect().equals(rows)
+    assert lk.open(tmp_path).changes(since=0).collect().height == rows.height
