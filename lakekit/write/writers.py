@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.bucket import flush as flushing
+from lakekit.bucket.expired import expiry
 from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Standing
 from lakekit.bucket.writer import BucketWriter, spill_of
@@ -65,6 +66,8 @@ class Writers:
         share: Share | None = None,
         standing: Standing | None = None,
     ) -> None:
+        if handle.kind == "key":
+            expiry(handle, handle.world.now_ms())  # rows that no compaction could judge are not taken
         places = batch and route.places_postponed(handle)
         self._share = share
         self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces

@@ -334,3 +334,13 @@ def test_compressions_and_formats_that_are_none(tmp_path):
     for options in ({"file.compression": "zip"}, {"file.format": "avro", "file.compression": "lz4"}):
         t = lk.create(tmp_path / str(len(os.listdir(tmp_path))), {"k": "INT"}, options=options)  # noqa: PTH208
         refused(t, lambda t=t: t.append([{"k": 1}]), (InvalidOption, Unsupported), "compress|codec")
+
+
+@pytest.mark.parametrize("column", [None, "v"])
+def test_rows_whose_age_nobody_could_tell(tmp_path, column):
+    """As the reference: a table whose options let rows expire by no column of time takes none, and not only the compaction that would look at them fails."""
+    t = lk.create(tmp_path, {"k": "INT", "v": "STRING", "t": "INT"}, primary_keys=["k"], options={"bucket": "1", "write-only": "true"})
+    t.upsert([{"k": 1, "v": "a", "t": 1}])
+    given = {"record-level.expire-time": "1 d"} | ({} if column is None else {"record-level.time-field": column})
+    t = t.with_options(given)
+    refused(t, lambda: t.upsert([{"k": 2, "v": "b", "t": 1}]), InvalidOption, "record-level.time-field")
