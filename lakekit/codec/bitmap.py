@@ -16,6 +16,7 @@ Sources: FORMAT.md 0.2; the public specification of the format; `RoaringBitmap32
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -112,11 +113,31 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     alike &= (offsets == head + 8192 * np.arange(count)).all(axis=1)
     is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == _PLAIN and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
     many = (many if alike.all() else int(alike.argmin())) if is_first else 0
-    words = bitmaps[:many, head:].view("<u8").reshape(many, count, 1024)
-    sound = (np.bitwise_count(words).sum(axis=2, dtype=np.uint32) == cards[:many]).all(axis=1)
+    sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
     cursor.skip(many * size, "bitmaps")
     found: NDArray[np.int64] = cards[:many].sum(axis=1)
+    return found
+
+
+def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
+    """How many bits are set in each of the `count` bitmap containers that lie beside each other in each row.
+
+    Rows begin at any byte, and numpy copies words that do not begin where the machine's do, which takes as long as counting them. So the machine's words are
+    counted: the first of each container begins in the one before it.
+
+        r = 3    container 0 | 0 1 2 3 4 5 6 7 8 … 8191 | 0 1 …       bytes 0 … 4 and the last 3 of each container are counted by themselves
+                 words                 | 0             … 1022   |
+    """
+    beyond = rows.__array_interface__["data"][0] % 8
+    if not beyond or rows.strides[0] % 8:
+        return np.bitwise_count(rows.view("<u8").reshape(len(rows), count, 1024)).sum(axis=2, dtype=np.uint32)
+    counted = np.empty((len(rows), count * 1024), np.uint8)
+    np.bitwise_count(rows[:, 8 - beyond : -beyond].view("<u8"), out=counted[:, 1:])
+    counted[:, 0] = np.bitwise_count(rows[:, : 8 - beyond]).sum(axis=1)
+    last = np.bitwise_count(rows.reshape(len(rows), count, 8192)[:, :, -beyond:]).sum(axis=2, dtype=np.uint32)
+    found: NDArray[np.uint32] = counted.reshape(len(rows), count, 1024).sum(axis=2, dtype=np.uint32) + last
+    found[:, 1:] -= last[:, :-1]
     return found
 
 
@@ -247,6 +268,25 @@ def read_roaring(cursor: Cursor, field: str) -> BitMap:
     begin = cursor.tell
     read_layout(cursor, field)
     return BitMap.deserialize(bytes(cursor.data[begin : cursor.tell]))
+
+
+def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
+    """The set of all rows, where the bytes at the cursor are those that it always has; else None, and nothing is read."""
+    if cursor.marks is not None or row_count <= 0:
+        return None
+    wanted, found = _every_row(row_count)
+    if cursor.data[cursor.tell : cursor.tell + len(wanted)] != wanted or len(wanted) > cursor.left:
+        return None
+    cursor.skip(len(wanted), "all rows")
+    return found.copy()
+
+
+@lru_cache(16)
+def _every_row(count: int) -> tuple[bytes, BitMap]:
+    """All rows of a file as they are stored."""
+    found = rows(count)
+    found.run_optimize()
+    return found.serialize(), found
 
 
 def roaring_of(positions: NDArray[np.integer]) -> BitMap:

@@ -155,7 +155,7 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     _known(cursor)
     least = cursor.i64be("min")
     cursor.i64be("max")
-    existence = bitmap.read_roaring(cursor, "existence")
+    existence = bitmap.read_all(cursor, row_count) or bitmap.read_roaring(cursor, "existence")
     if existence and existence.max() >= row_count:
         raise cursor.wrong(f"row {existence.max()} of {row_count}", "existence")
     count = cursor.count("slices", each=8)

@@ -75,9 +75,13 @@ class Part(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What indexes said, and the plans of what they did not say. `understood`: the aggregates in order; None where nothing was asked of indexes."""
+    """What indexes said, and the plans of what they did not say.
+
+    `understood`: the aggregates in order, and `wanted` their types; None where nothing was asked of indexes.
+    """
 
     understood: tuple[Asked, ...] | None
+    wanted: pl.Schema
     parts: tuple[Part, ...]
     plans: tuple[Plan, ...]
 
@@ -88,8 +92,7 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     found = answer(scan, aggregates, where)
     if found.understood is None or not found.parts:
         return _rows(scan, found, where).select(aggregates).collect()
-    wanted = pl.LazyFrame(schema=scan.schema()).select(aggregates).collect_schema()
-    said = pl.DataFrame([_series(str(at), wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
+    said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
         read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
         said = pl.concat([said, read])
@@ -107,16 +110,16 @@ def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> 
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
     condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
     plans = scan.plans(condition)
-    understood = _understood(scan, aggregates)
+    schema, understood = _understood(scan, aggregates)
     said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
     certain = [one for one in said if one is not None]
     if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
-        return Answer(None, (), tuple(plans))
+        return Answer(None, schema, (), tuple(plans))
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
     parts: list[Part] = []
     left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
-    return Answer(understood, tuple(parts), tuple(left))
+    return Answer(understood, schema, tuple(parts), tuple(left))
 
 
 def _may_answer(handle: Handle) -> bool:
@@ -127,10 +130,11 @@ def _may_answer(handle: Handle) -> bool:
 # ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[Asked, ...] | None:
-    """The aggregates one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
+def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[Asked, ...] | None]:
+    """The types of the aggregates, and they one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
     empty = pl.LazyFrame(schema=scan.schema())
-    names = empty.select(aggregates).collect_schema().names()  # two of one name raise here
+    wanted = empty.select(aggregates).collect_schema()  # two of one name raise here
+    names = wanted.names()
     found: list[Asked] = []
     for expr in aggregates:
         plain = expr.meta.undo_aliases()
@@ -139,16 +143,16 @@ def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[Asked, ...] 
             continue
         parts = plain.meta.pop()
         if len(parts) != 1 or not parts[0].meta.is_column_selection():
-            return None
+            return wanted, None
         kind = next((kind for kind in _KINDS if plain.meta.eq(_applied(parts[0], kind))), None)
         if kind is None:
-            return None
+            return wanted, None
         for column in empty.select(parts[0]).collect_schema().names():
             t = scan.handle.schema.field(column).type
             if t.root not in (_SUMMED if kind == "sum" else bsi.TYPES) or not exact.is_told(t):
-                return None
+                return wanted, None
             found.append(Asked(name=names[len(found)], kind=kind, column=column))
-    return tuple(found)
+    return wanted, tuple(found)
 
 
 def _applied(column: pl.Expr, kind: str) -> pl.Expr:
@@ -174,10 +178,10 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
         alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
-    able = file_index.indexed(entries, alone) if wanted or certain != TRUE else alone.tolist()  # scalar: one a file
+    able = file_index.indexed(plan.handle.world, entries, alone) if wanted or certain != TRUE else alone.tolist()  # scalar: one a file
     if not able:
         return plan
-    files = dict(zip(able, entries.files(able), strict=True))
+    files = dict(zip(able, entries.files(None if len(able) == len(entries) else able), strict=True))
     vectors = deletions.load(plan.handle, {file.name: plan.vectors[file.name] for file in files.values() if file.name in plan.vectors})
 
     def one(at: int) -> Part | None:
@@ -189,7 +193,9 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
         said = world.each(one, able, after=lambda _: under_way.advance(), waiting=plan.handle.storage.is_remote)
     known = [at for at, part in zip(able, said, strict=True) if part is not None]
     parts += [part for part in said if part is not None]
-    left = plan.raw[~np.isin(plan.raw, known)]
+    gone = np.zeros(len(entries), bool)
+    gone[known] = True
+    left = plan.raw[~gone[plan.raw]]
     count = len(plan.chosen)
     named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
     return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))

@@ -39,8 +39,13 @@ def dense(count: int) -> list[bytes]:
 
 
 def together(data: bytes, most: int) -> tuple[list[int], int]:
-    cursor = Cursor(b"\xff" + data, at=1)
-    return bitmap.read_dense(cursor, most).tolist(), cursor.tell - 1
+    """Wherever they lie: words are counted in two ways."""
+    said = []
+    for before in range(9):
+        cursor = Cursor(b"\xff" * before + data, at=before)
+        said.append((bitmap.read_dense(cursor, most).tolist(), cursor.tell - before))
+    assert said == said[:1] * 9
+    return said[0]
 
 
 def test_as_many_as_are_sound() -> None:
@@ -57,7 +62,7 @@ def test_as_many_as_are_sound() -> None:
     assert together(whole[:-1], 4) == (alone(whole)[:3], 3 * SIZE)
 
 
-@pytest.mark.parametrize("at", [*range(HEAD), HEAD, SIZE - 1])
+@pytest.mark.parametrize("at", [*range(HEAD), *range(HEAD, HEAD + 9), *range(HEAD + 8183, HEAD + 8202), *range(SIZE - 9, SIZE)])
 @pytest.mark.parametrize("which", [0, 1])
 def test_damage_ends_them(which: int, at: int) -> None:
     whole = b"".join(dense(3))
@@ -99,3 +104,26 @@ def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> Non
             assert (np.diff(positions) > 0).all()
             assert (positions >> 16 == highs).all(), "every position is in its container"
     assert refused > len(whole)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 4096, 65535, 65536, 65537, 65538, 65536 * 4, ROWS, 1_000_000])
+def test_the_set_of_all_rows_is_known_by_its_bytes(rows: int) -> None:
+    data = bitmap.encode(np.arange(rows))
+    cursor = Cursor(b"\xff" + data + b"\xff", at=1)
+    found = bitmap.read_all(cursor, rows)
+    assert found == bitmap.rows(rows) if found is not None else cursor.tell == 1
+    assert found is None or cursor.tell == 1 + len(data)
+    assert found is not None or rows < 4096  # those of few rows are written in another way
+    for other in (bitmap.encode(np.arange(rows + 1)), bitmap.encode(np.arange(1, rows + 1)), data[:-1], b""):
+        cursor = Cursor(other)
+        assert bitmap.read_all(cursor, rows) is None
+        assert cursor.tell == 0
+    assert bitmap.read_all(Cursor(data), 0) is None
+
+
+def test_the_set_of_all_rows_is_not_changed_by_who_gets_it() -> None:
+    data = bitmap.encode(np.arange(ROWS))
+    found = bitmap.read_all(Cursor(data), ROWS)
+    assert found is not None
+    found.discard(7)
+    assert bitmap.read_all(Cursor(data), ROWS) == bitmap.rows(ROWS)
