@@ -44,6 +44,9 @@ class Field:
         for key, value in given.items():
             object.__setattr__(self, key, value)
 
+    def __hash__(self) -> int:  # columns are keys of what is kept of them: all of their types, part by part, would cost more than they tell apart
+        return hash((self.name, self.id))
+
     @property
     def nullable(self) -> bool:
         """Whether the column takes nulls."""
@@ -71,6 +74,9 @@ class DataType:
     key: DataType | None = None
     value: DataType | None = None
     fields: tuple[Field, ...] = ()
+
+    def __hash__(self) -> int:  # see `Field`
+        return hash((self.root, self.nullable, self.length, self.precision))
 
     def __str__(self) -> str:
         return sql(self)

@@ -62,15 +62,23 @@ def integers_at(data: NDArray[np.uint8], places: NDArray[np.int64], width: int) 
 
 def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """(starts, lengths, data) of a binary or string array with 32 bit offsets; a null has length 0. Of a slice, only its own data."""
-    _, offset_buffer, data_buffer = column.buffers()
+    offset_buffer = column.buffers()[1]
     if len(column) == 0 or offset_buffer is None:
         return np.zeros(len(column), np.int64), np.zeros(len(column), np.int64), np.zeros(0, np.uint8)
     offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
     lengths = np.diff(offsets)
     if column.null_count:
         lengths[nulls_of(column)] = 0
-    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    return offsets[:-1] - offsets[0], lengths, data[offsets[0] : offsets[-1]]
+    return offsets[:-1] - offsets[0], lengths, binary_data(column)
+
+
+def binary_data(column: pa.Array) -> NDArray[np.uint8]:
+    """The data of `binary_buffers` alone, where it lies."""
+    _, offset_buffer, data_buffer = column.buffers()
+    if len(column) == 0 or offset_buffer is None or data_buffer is None:
+        return np.zeros(0, np.uint8)
+    first, last = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4)[[0, -1]].tolist()
+    return np.frombuffer(data_buffer, np.uint8)[first:last]
 
 
 def nulls_of(column: pa.Array) -> NDArray[np.bool_]:

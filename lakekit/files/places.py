@@ -95,7 +95,7 @@ def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
     codes, buckets = partitions_.indices.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
     names, external = entries.column("file_name"), entries.column("external_path")
     texts = names.to_pylist()  # scalar: one a file
-    if external.null_count < len(external) or not _are_plain(names):
+    if len(texts) <= _FEW or external.null_count < len(external) or not _are_plain(names):
         each = zip(codes, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
         return [layout.data_file(paths[code], bucket, name, path) for code, bucket, name, path in each]
     places = list(zip(codes, buckets, strict=True))
@@ -105,6 +105,8 @@ def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
 
 _PLAIN = r"^[ -.0-\[\]-~]+$"
 _LONGEST = 255
+_FEW = 8
+"""As many names are looked at by Python as soon as Arrow begins."""
 _DOTS = pa.array([".", ".."])
 
 

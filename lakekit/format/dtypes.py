@@ -10,6 +10,7 @@ reach from 1677-09-21 to 2262-04-11.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
@@ -81,6 +82,12 @@ def entries_type(key: pl.DataType, value: pl.DataType) -> pl.DataType:
 def polars_schema(fields: Iterable[Field], *, timestamp_unit: str | None = None) -> pl.Schema:
     """Names and Polars types of columns, in order."""
     return pl.Schema({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in fields})
+
+
+@lru_cache(maxsize=256)
+def known_schema(fields: tuple[Field, ...], timestamp_unit: str | None = None) -> pl.Schema:
+    """`polars_schema`, made once for everybody: nobody changes it."""
+    return polars_schema(fields, timestamp_unit=timestamp_unit)
 
 
 def has_nanoseconds(t: DataType) -> bool:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.format import blocks, parquet_write
-from lakekit.format.dtypes import has_nanoseconds, polars_schema, polars_type
+from lakekit.format.dtypes import has_nanoseconds, known_schema, polars_schema, polars_type
 from lakekit.options.frozen import EMPTY
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def scan(
         [BytesIO(source) if isinstance(source, bytes) else source for source in sources],  # type: ignore[arg-type] # all of one kind
         glob=False,
         hive_partitioning=False,
-        schema=polars_schema(fields, timestamp_unit=timestamp_unit),
+        schema=known_schema(tuple(fields), timestamp_unit),
         missing_columns="insert",
         extra_columns="ignore",
         cast_options=_FOREIGN,

@@ -9,7 +9,8 @@ that is damaged, or of a version nobody knows, rules nothing out: `evaluate` say
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from lakekit.index.evaluate import MAX_ROWS, part
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from numpy.typing import NDArray
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Contents = Mapping[str, Mapping[str, Place | None]]
+
+T = TypeVar("T")
 
 _MOST_HEAD = 1024
 """A longer head is not compared with those of others."""
@@ -45,21 +48,38 @@ class Containers(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
+class Memory(Protocol):
+    """What was made of the same containers before, or is made now to be kept; None where nothing is: then it is made for this once, or done without."""
+
+    def __call__(self, what: Hashable, make: Callable[[], T], /) -> T | None: ...
+
+
+def forgetful(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: ARG001 - it keeps nothing
+    """The memory of who looks at containers once."""
+    return None
+
+
+def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Mask:
     """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
     dead = np.zeros(len(many.begins), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
-    if not leaves:
-        return dead
-    contents = _contents(many)
     for leaf in leaves:
-        t = types[leaf.column]
-        for name in sorted({name for _, found in contents for name in found.get(leaf.column, ())}):
+        t, find = types[leaf.column], partial(_indexes, many, leaf.column)
+        for name, at, begins, ends in memory(leaf.column, find) or find():
             index = part(name)
-            if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
-                at, payloads = _payloads(many, contents, leaf.column, name)
-                dead[at] |= index.absent(payloads, t, leaf, many.row_counts[at])
+            if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
+                continue
+            payloads, counts = Payloads(many.data, begins, ends), many.row_counts[at]
+            values = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
+            dead[at] |= index.absent(payloads, t, leaf, counts) if values is None else index.unlisted(values, t, leaf)
     return dead & (many.row_counts <= MAX_ROWS)
+
+
+def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """The indexes of a column by name: whose they are, and where their payloads begin and end."""
+    contents = _contents(many)
+    names = sorted({name for _, found in contents for name in found.get(column, ())})
+    return [(name, at, payloads.begins, payloads.ends) for name in names for at, payloads in (_payloads(many, contents, column, name),)]
 
 
 def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:

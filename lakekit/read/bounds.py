@@ -7,7 +7,7 @@ integers, longer text. Everything else is unknown, and unknown keeps the file (E
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from lakekit.codec.binary_columns import nulls_of
 from lakekit.meta import schemas
 from lakekit.predicate import columns
 from lakekit.read import prune
+from lakekit.read.derived import kept
 from lakekit.read.prune import Bounds
 from lakekit.types import BINARIES, INTEGERS, to_arrow
 
@@ -53,18 +54,28 @@ def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Pr
 def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> Mask:
     """Files whose key (`which` "key") or value (`which` "value") statistics may hold a match."""
     wanted = set(columns(predicate))
+    fields = tuple(f for f in handle.schema.fields if f.name in wanted)
+    key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
     mask = np.ones(len(entries), bool)
+    known = kept(handle.world, entries, ("bounds", which, fields, key), partial(_of, handle, entries, fields, which))
+    for rows, bounds in _of(handle, entries, fields, which) if known is None else known:
+        mask[rows] = prune.keep(predicate, bounds.get, len(rows))
+    return mask
+
+
+def _of(handle: Handle, entries: Entries, fields: Sequence[Field], which: str) -> list[tuple[NDArray[np.int64], dict[str, Bounds]]]:
+    """The bounds of some columns, of files that are alike and their indices."""
+    found = []
     for rows, written, present in _alike(handle, entries, which):
         some = entries.take(rows) if len(rows) < len(entries) else entries
-        fields = [f for f in handle.schema.fields if f.name in wanted]
-        count = some.numbers("row_count")
+        count = some.numbers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
         stored = some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts")
         known = _decoded(fields, written, stored, count)
         for field in fields:
             if field.name not in known and which == "value" and field.id not in present:
                 known[field.name] = _absent(field, count)
-        mask[rows] = prune.keep(predicate, known.get, len(rows))
-    return mask
+        found.append((rows, known))
+    return found
 
 
 def _alike(handle: Handle, entries: Entries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:

@@ -7,24 +7,26 @@ a file beside it named `….index`.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
-from lakekit.codec.binary_columns import binary_buffers
+from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
 from lakekit.errors import LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
-from lakekit.index.together import Containers, ruled_out
+from lakekit.index.together import Containers, forgetful, ruled_out
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
+from lakekit.read.derived import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -34,61 +36,121 @@ if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
+    from lakekit.world import World
 
     Hit = bool | BitMap
 
+T = TypeVar("T")
 
-def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> dict[int, Hit]:
-    """By place among the entries: False when no row can match, else the positions of rows that may. Files that know nothing are left out."""
+
+class Found(NamedTuple):
+    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may. Who knows nothing is left out."""
+
+    gone: NDArray[np.int64]
+    hits: Mapping[int, BitMap]
+
+    def __bool__(self) -> bool:
+        return bool(len(self.gone) or self.hits)
+
+
+_NOTHING = Found(np.zeros(0, np.int64), {})
+
+
+def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> Found:
+    """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
     if not handle.options.file_index_read_enabled or not len(alone):
-        return {}
-    with_index = indexed(entries, alone)
-    if not with_index:
-        return {}
-    written = _written(handle, entries.numbers("schema_id")[with_index], predicate)
-    schema_ids = entries.numbers("schema_id")
-    with_index = [at for at in with_index if schema_ids[at] in written]
-    with work(handle.world, "planning", "file indexes", len(with_index)) as under_way:
-        found = _inside(entries, with_index, written)
-        under_way.advance(len(found))
-        left = [at for at in with_index if at not in found]
+        return _NOTHING
+    indexes = _indexes(handle.world, entries)
+    inside, outside = _chosen(indexes.inside, alone, len(entries)), _chosen(indexes.outside, alone, len(entries))
+    written = _written(handle, indexes.schemas, predicate)
+    if not written or not len(inside) + len(outside):
+        return _NOTHING
+    with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
+        dead, found = _inside(handle.world, entries, indexes, inside, written)
+        under_way.advance(int(np.count_nonzero(dead)) + len(found))
+        ids = entries.numbers("schema_id")
+        left = [at for at in (*inside[~dead].tolist(), *outside.tolist()) if at not in found and ids[at] in written]  # scalar: one a file
 
         def one(at: int) -> Hit:
             file = entries.file(at)
             return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
 
         found |= zip(left, world.each(one, left, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote), strict=True)
-    return {at: hit for at, hit in found.items() if hit is not True}
+    also = [at for at, hit in found.items() if hit is False]
+    hits = {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
+    return Found(np.sort(np.concatenate([inside[dead], np.array(also, np.int64)])), hits)
 
 
 Written = tuple["TableSchema", "Predicate"]
 """The schema that a file was written with, and the condition in its names."""
 
 
-def _written(handle: Handle, schema_ids: NDArray[np.int64], predicate: Predicate) -> dict[int, Written]:
+def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
-    every = {int(number): schemas.read(handle, int(number)) for number in set(schema_ids)}
+    every = {number: schemas.read(handle, number) for number in schema_ids}
     asked = {number: (one, as_written(handle.schema, one, predicate)) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
 
-def _inside(entries: Entries, with_index: Sequence[int], written: Mapping[int, Written]) -> dict[int, Hit]:
-    """What indexes say that lie in manifest entries; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
-    embedded = entries.column("embedded_index")
-    inside = np.array(with_index, np.int64)
-    inside = inside[embedded.is_valid().to_numpy(zero_copy_only=False)[inside]]
-    starts, lengths, data = binary_buffers(embedded)
-    many = Containers(data, starts[inside], (starts + lengths)[inside], entries.numbers("row_count")[inside])
+class _Indexes(NamedTuple):
+    """Which files bring indexes: places among the entries, in the entry or outside of it. Of those inside also where they lie in the data of the column."""
+
+    inside: NDArray[np.int64]
+    outside: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    schemas: tuple[int, ...]
+
+
+def _indexes(known: World, entries: Entries) -> _Indexes:
+    return kept(known, entries, "indexes", partial(_where, entries)) or _where(entries)
+
+
+def _where(entries: Entries) -> _Indexes:
+    embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
+    is_inside = ~nulls_of(embedded)
+    extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
+    inside, outside = np.flatnonzero(is_inside), np.flatnonzero(extra & ~is_inside)
+    starts, lengths, _ = binary_buffers(embedded)
+    ids = entries.numbers("schema_id")[is_inside | extra]
+    return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], tuple(np.unique(ids).tolist()))  # scalar: few schemas
+
+
+def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The places that are among `alone`."""
+    if len(alone) == count:
+        return places
+    mask = np.zeros(count, bool)
+    mask[alone] = True
+    return places[mask[places]]
+
+
+def _inside(
+    known: World, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]
+) -> tuple[NDArray[np.bool_], dict[int, Hit]]:
+    """What indexes say that lie in manifest entries: which have no row, and of some others by place.
+
+    Of damaged ones nothing, so that they are asked again by whoever knows their paths.
+    """
+    data = binary_data(entries.column("embedded_index"))
+    at = slice(None) if len(inside) == len(indexes.inside) else np.searchsorted(indexes.inside, inside)
+    begins, ends, counts = indexes.begins[at], indexes.ends[at], entries.numbers("row_count")[inside]
     numbers = entries.numbers("schema_id")[inside]
+    every = np.zeros(len(inside), bool)
     found: dict[int, Hit] = {}
     for number, (schema, condition) in written.items():  # scalar: few schemas
         mine = np.flatnonzero(numbers == number)
         types = {field.name: field.type for field in schema.fields}
-        some = Containers(data, many.begins[mine], many.ends[mine], many.row_counts[mine])
-        dead = ruled_out(some, condition, types)
-        found |= dict.fromkeys(inside[mine[dead]].tolist(), False)  # scalar: one a file
+        some = Containers(data, begins[mine], ends[mine], counts[mine])
+        dead = ruled_out(some, condition, types, partial(_again, known, entries, number) if len(inside) == len(indexes.inside) else forgetful)
+        every[mine] = dead
         found |= _left(some, ~dead, inside[mine], condition, types)
-    return found
+    return every, found
+
+
+def _again(known: World, entries: Entries, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+    """What was made of all indexes in entries of files of a schema."""
+    return kept(known, entries, ("indexes", schema_id, what), make)
 
 
 def _left(many: Containers, left: NDArray[np.bool_], names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
@@ -106,12 +168,11 @@ def _hit(found: Hit) -> Hit:
     return False if isinstance(found, BitMap) and not found else found
 
 
-def indexed(entries: Entries, alone: NDArray[np.int64]) -> list[int]:
+def indexed(known: World, entries: Entries, alone: NDArray[np.int64]) -> list[int]:
     """Those files that bring an index."""
-    inside = pc.is_valid(entries.column("embedded_index"))  # of all entries: taking some of them copies their indexes
-    outside = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
-    has = pc.or_(inside, pc.fill_null(outside, False)).to_numpy(zero_copy_only=False)
-    found: list[int] = alone[has[alone]].tolist()  # scalar: one a file
+    indexes = _indexes(known, entries)
+    every = np.union1d(indexes.inside, indexes.outside)
+    found: list[int] = _chosen(every, alone, len(entries)).tolist()  # scalar: one a file
     return found
 
 

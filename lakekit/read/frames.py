@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lakekit.model.data_file import DataFile
     from lakekit.read.plan import Plan
     from lakekit.types import Field
 
@@ -153,9 +154,14 @@ def _scan(
 ) -> pl.LazyFrame:
     some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
-    return scan_files(
-        plan.handle, some.files(), data_file_paths(plan.handle, some), fields, system=system, deletions=vectors, row_masks=plan.hits, snapshot_id=number
-    )
+    files, paths = some.files(with_indexes=False), data_file_paths(plan.handle, some)
+    masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
+    return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
+
+
+def _is_filtered(plan: Plan, file: DataFile) -> bool:
+    """Whether the query's filters reach the decoder of a file: it needs their columns in any case, and finds the rows by itself that an index names."""
+    return file.format_name == "parquet" and file.schema_id == plan.handle.schema.id
 
 
 def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:

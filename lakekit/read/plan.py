@@ -81,6 +81,8 @@ class Plan:
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
         """Indices of every file that will be read."""
+        if not self.merged and (self.raw[1:] > self.raw[:-1]).all():
+            return self.raw
         parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged)]
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
@@ -398,12 +400,11 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     found = file_index.evaluate(handle, funnel.entries, alone, condition.predicate)
     if not found:
         return {}
-    some = {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
-    names = funnel.entries.column("file_name").take(pa.array(list(some), pa.int64())).to_pylist()  # scalar: one a file
+    names = funnel.entries.column("file_name").take(pa.array(list(found.hits), pa.int64())).to_pylist()  # scalar: one a file
     fit = np.ones(len(funnel.entries), bool)
-    fit[[at for at, hit in found.items() if hit is False]] = False
+    fit[found.gone] = False
     funnel.step("file index", fit)
-    return dict(zip(names, some.values(), strict=True))
+    return dict(zip(names, found.hits.values(), strict=True))
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:

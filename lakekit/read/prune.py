@@ -43,6 +43,11 @@ class Bounds:
     nulls: NDArray[np.int64]
     rows: NDArray[np.int64]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they take."""
+        return int(self.low.nbytes + self.high.nbytes + self.nulls.nbytes + self.rows.nbytes)
+
 
 def keep(predicate: Predicate, bounds: Callable[[str], Bounds | None], count: int) -> Mask:
     """The files that may hold a matching row. `bounds(column)` is None where nothing is known of a column."""

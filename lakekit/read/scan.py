@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.dtypes import known_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
 from lakekit.read import frames, plan, travel
@@ -53,7 +53,7 @@ class Scan:
         """Columns and types of the frame."""
         unit = self.handle.options.lakekit_timestamp_unit
         kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)
-        return {**kind, **polars_schema((*self.fields, *RAW) if self.raw else self.fields, timestamp_unit=unit)}
+        return {**kind, **known_schema((*self.fields, *RAW) if self.raw else self.fields, unit)}
 
     def version(self) -> str:
         """Snapshot and schema that a read would see now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lakekit.types import parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
@@ -32,8 +33,8 @@ def container(name: str, column: list[Any], t: DataType, options: dict[str, str]
     return index_container.encode({"c": {name: index.build(internal.array_of(column, t), t, options)}})
 
 
-def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Predicate, types: dict[str, DataType]) -> list[bool]:
-    """Asked with something before, between and behind them."""
+def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Predicate, types: dict[str, DataType], *, whole: bool = True) -> list[bool]:
+    """Asked with something before, between and behind them; by who looks once, and by who keeps what was made: of `whole` ones both say the same."""
     data, begins, ends = b"\xff", [], []
     for one in containers:
         begins.append(len(data))
@@ -41,7 +42,19 @@ def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Pred
         ends.append(len(data) - 1)
     many = Containers(np.frombuffer(data, np.uint8), np.array(begins, np.int64), np.array(ends, np.int64), np.array(counts, np.int64))
     found: list[bool] = ruled_out(many, predicate, types).tolist()
+    shelf: dict[Hashable, Any] = {}
+    for _ in range(2):
+        again: list[bool] = ruled_out(many, predicate, types, partial(remembered, shelf)).tolist()
+        # values that are kept are those of whole indexes: of one that is damaged elsewhere they say nothing, where one look at it would have been enough
+        assert [at for at, (kept, looked) in enumerate(zip(again, found, strict=True)) if kept and not looked] == []
+        assert again == found or not whole
     return found
+
+
+def remembered(shelf: dict[Hashable, Any], what: Hashable, make: Callable[[], Any]) -> Any:
+    if what not in shelf:
+        shelf[what] = make()
+    return shelf[what]
 
 
 def alone(one: bytes, count: int, predicate: Predicate, types: dict[str, DataType]) -> bool:
@@ -80,7 +93,7 @@ def test_what_is_damaged_rules_nothing_out(options: dict[str, str], kind: str) -
     broken = [whole, *(whole[:at] for at in range(0, len(whole), 3))]
     broken += [whole[:at] + bytes([whole[at] ^ mask]) + whole[at + 1 :] for at in range(len(whole)) for mask in (1, 0xFF)]
     for leaf in asked:
-        said = together(broken, [len(column)] * len(broken), leaf, types)
+        said = together(broken, [len(column)] * len(broken), leaf, types, whole=False)
         wanted = [alone(one, len(column), leaf, types) for one in broken]
         assert [at for at, (bulk, one) in enumerate(zip(said, wanted, strict=True)) if bulk and not one] == []
         assert said[0] == wanted[0]
@@ -112,3 +125,14 @@ def test_containers_of_many_heads() -> None:
     ]
     assert together([*made, b"", b"\0" * 40], [3] * 8, Leaf("c", "=", (2,)), {"c": t}) == [False, False, False, True, True, True, False, False]
     assert together([b"", *made], [3] * 7, Leaf("c", "=", (2,)), {"c": t}) == [False, False, False, False, True, True, True]
+
+
+@pytest.mark.parametrize("most", [1, 5, 6])
+def test_values_beyond_what_is_kept_are_looked_for_where_they_lie(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = parse("INT")
+    index: Any = registry.load("index", "bitmap")
+    monkeypatch.setattr(index, "_MOST_LISTED", most)
+    column = pa.array([1, 2, 3], pa.int32())
+    made = [index_container.encode({"c": {"bitmap": index.build(column, t, {"version": version, "index-block-size": "1 b"})}}) for version in ("1", "2")]
+    assert together(made, [3, 3], Leaf("c", "=", (4,)), {"c": t}) == [True, True]
+    assert together(made, [3, 3], Leaf("c", "in", (4, 3)), {"c": t}) == [False, False]

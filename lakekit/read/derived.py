@@ -1,0 +1,48 @@
+"""What was made of manifest entries before: a plan asks the same of the same files as the plan before it.
+
+    kept(world, entries, ("bounds", "v"), lambda: …)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
+
+The entries of a snapshot are one object from read to read (`meta.manifests`). Those that a filter made are asked once, so that nothing of them is kept. What
+is kept lies on the shelf of decoded metadata, within its budget, and keeps no entries alive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from lakekit.model.entries import Entries
+    from lakekit.world import World
+
+T = TypeVar("T")
+
+_MARK_BYTES = 400
+"""About what one takes beside what it holds."""
+
+
+def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T]) -> T | None:
+    """What `make` made of those entries, or makes now; None the first time. It must be the same every time, and hold no buffer of the entries."""
+    key = (kept, id(entries.table), what)
+    known = world.decoded.get(key)
+    if known is not None and known[0]() is not entries.table:
+        known = None  # of entries that are gone, and whose number is that of others now
+    if known is None:
+        world.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
+        return None
+    if not known[1]:
+        known = (known[0], (make(),))
+        world.decoded.put({key: known}, _MARK_BYTES + _weight(known[1][0]))
+    found: T = known[1][0]
+    return found
+
+
+def _weight(found: Any) -> int:
+    """Bytes of everything in it that says how many it has."""
+    if isinstance(found, (tuple, list)):
+        return _MARK_BYTES + sum(map(_weight, found))
+    if isinstance(found, dict):
+        return _MARK_BYTES + sum(map(_weight, found.values()))
+    return int(getattr(found, "nbytes", 0))
