@@ -151,10 +151,9 @@ class BucketWriter:
         if self.kind == "key":
             numbers = np.arange(self.next_sequence, self.next_sequence + frame.height)
             self.next_sequence += frame.height
-        else:
-            numbers = np.full(frame.height, _UNNUMBERED)
-        if self.kind != "append":
             frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, numbers, pl.Int64))
+        elif self.kind == "postpone":
+            frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, np.full(frame.height, _UNNUMBERED), pl.Int64))
         self._buffer.add(frame if self._order is None else self._order.placed(frame))
 
     def relieve(self) -> None:

@@ -58,6 +58,9 @@ GROUP_BYTES = 64 << 20
 """Bytes in memory that are encoded at once where no option says more: as encoded, a third of it as a rule."""
 GROUP_ROWS = 1 << 17
 """Rows of a row group where no option says how big it is: what is small enough for the caches of processors is encoded faster."""
+PASSED_BYTES = 256 << 20
+"""Bytes in memory that are given to an encoder which cuts row groups by itself, where rows come in frames so big: the more it has at once, the less often it
+waits for its last row group."""
 FIRST_RATIO = 0.35
 """What encoding leaves of the bytes in memory, before a row group of the file has told."""
 _FORM = Form(format_name="parquet")
@@ -110,6 +113,8 @@ class ParquetEncoder:
         self._page_bytes = _size(how, "parquet.page.size")
         self._dictionary = _dictionary(how)
         self._ends, self._plan = _laid_out(self._fields, self._dictionary)
+        self._alone = not self._plan.arrow and not self._plan.int96
+        self._frame_bytes = self._group_bytes if asked or not self._alone else PASSED_BYTES
         self._waiting: list[pl.DataFrame] = []
         self._waiting_bytes = 0
         self._written = 0
@@ -129,7 +134,7 @@ class ParquetEncoder:
         """Adds rows; whole row groups go to the sink at once."""
         size = max(1, int(frame.estimated_size()))
         while frame.height:
-            room = self._group_bytes - self._waiting_bytes
+            room = self._frame_bytes - self._waiting_bytes
             rows = frame.height if size <= room else max(1, frame.height * room // size)
             taken = size * rows // frame.height
             self._waiting.append(frame if rows == frame.height else frame.head(rows))
@@ -162,13 +167,12 @@ class ParquetEncoder:
 
     def _encode(self, frame: pl.DataFrame, size_bytes: int) -> None:
         """Rows as one row group; as several where one encoder makes them all."""
-        alone = not self._plan.arrow and not self._plan.int96
         if (few := self._few(frame, size_bytes)) is not None:
             laid = [(self._plan.polars, [few])]
-        elif alone and size_bytes > HELD_BYTES:
+        elif self._alone and size_bytes > HELD_BYTES:
             laid = [(self._plan.polars, self._passed(frame))]
         else:
-            laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame, alone=alone)]
+            laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame)]
         first = 0
         for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
             height = parts[0].row_count
@@ -211,12 +215,12 @@ class ParquetEncoder:
         elif not told.take(chunks[0].facts, field.type):
             told.add(rows.get_column(field.name), field.type)
 
-    def _encoded(self, frame: pl.DataFrame, *, alone: bool) -> list[tuple[tuple[int, ...], memoryview]]:
+    def _encoded(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
         """Small files of some columns each, all of the same rows."""
         found = []
         if self._plan.polars:
             made = BytesIO()
-            self._by_polars(frame, made, self._group_rows if alone else None)
+            self._by_polars(frame, made, self._group_rows if self._alone else None)
             found.append((self._plan.polars, made.getbuffer()))
         for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
             if columns:
@@ -247,7 +251,7 @@ class ParquetEncoder:
         self._written += passing.passed_bytes
         if footer is not None:
             return parquet_chunks.read(footer, start - len(MAGIC))
-        [(_, made)] = self._encoded(frame, alone=True)  # so many columns, or so long names: what passed is a gap that no footer tells of
+        [(_, made)] = self._encoded(frame)  # so many columns, or so long names: what passed is a gap that no footer tells of
         return self._laid(made)
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:

@@ -35,7 +35,7 @@ _CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, err
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _CHUNK = 1 << 30
-_EARLY_BYTES = 4 << 20
+_EARLY_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 20
 """Bigger files are synced at once: nobody waits for them with a snapshot to claim."""
 _SYNCED_AT_ONCE = 64
