@@ -25,6 +25,7 @@ from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.storage import turns
+from lakekit.storage.amended import amend
 from lakekit.storage.put_once import put_once
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
     with ExitStack() as turn:
         has_turn = _let_pass(job, turn)
         if has_turn:
-            latest = replay.newest(job.handle)
+            latest = snapshots.newest(job.handle)
         while True:
             try:
                 changes, snapshot = _prepare(job, step, draft, carried, latest)
@@ -130,7 +131,7 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
             try:
                 _give_up(job, retries)
                 has_turn = has_turn or _waited(job, retries - 1, turn)
-                seen, latest = snapshot.id - 1, replay.newest(job.handle, snapshot.id - 1)
+                seen, latest = snapshot.id - 1, snapshots.newest(job.handle, snapshot.id - 1)
                 mine = _already(job, snapshot.commit_kind, seen, latest)
             except BaseException:
                 draft.discard()
@@ -402,12 +403,14 @@ def _tell(handle: Handle, snapshot: Snapshot) -> None:
     """The hints, which may fail: they are advice, and do not go back (D7)."""
     layout = handle.layout
     with suppress(LakekitError):
-        there = _advised(handle)
-        if there is None or there < snapshot.id:
-            handle.storage.put(layout.latest_hint, hint.encode(snapshot.id))
+        before, after = hint.encode(snapshot.id - 1), hint.encode(snapshot.id)
+        if not amend(handle.storage, layout.latest_hint, before, after):
+            there = _advised(handle)
+            if there is None or there < snapshot.id or not handle.storage.exists(layout.snapshot(there)):
+                handle.storage.put(layout.latest_hint, after)
         if snapshot.id == 1:
             handle.storage.put(layout.earliest_hint, hint.encode(1))
-        if not replay.remember_newest(handle, snapshot):  # it expired between those calls: the hint may name it
+        if not snapshots.remember_newest(handle, snapshot):  # it expired between those calls: the hint may name it
             newest = snapshots.latest_id(handle)
             if newest is not None:
                 handle.storage.put(layout.latest_hint, hint.encode(newest))

@@ -20,7 +20,7 @@ from lakekit.commit.changes import NOTHING, Changes, Delta
 from lakekit.commit.draft import Draft
 from lakekit.commit.outcome import Commit
 from lakekit.errors import LakekitError, Unsupported
-from lakekit.meta import manifests as meta
+from lakekit.meta import manifests as meta, snapshots
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.options.frozen import Frozen
@@ -68,7 +68,7 @@ def publish(
         properties=Frozen(properties) if properties else None,
         started_ms=world.elapsed_ms(),
     )
-    latest = replay.newest(handle)
+    latest = snapshots.newest(handle)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     done = None if is_new_user or not steps else replay.committed(handle, commit_user, identifier, latest)
     if done is not None:
@@ -94,7 +94,7 @@ def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None
     """The commit of a user and identifier that is there already, None where there is none: for who would have to write rows first. Raises as `publish` does."""
     now_ms = handle.world.elapsed_ms()
     job = Job(handle=handle, commit_user=commit_user, identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
-    done = replay.committed(handle, commit_user, identifier, replay.newest(handle))
+    done = replay.committed(handle, commit_user, identifier, snapshots.newest(handle))
     if done is None:
         return None
     return outcome(job, _there(handle, done))

@@ -1,4 +1,4 @@
-"""Who committed what: the newest snapshot, and whether a commit of this user and identifier is there already.
+"""Who committed what: whether a commit of this user and identifier is there already.
 
 Identifiers of one user never fall, so the user's newest snapshot tells most of it. What was scanned is kept: a user's next commit looks only at what
 came since. Source: ENGINE.md 5.7, `SnapshotManager.latestSnapshotOfUser`, `FileStoreCommitImpl.filterCommitted`.
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
 
-_STEPS = 256
 _KNOWN_BYTES = 2_000
 
 
@@ -26,40 +25,6 @@ class _Known(NamedTuple):
 
     own: Snapshot | None
     end: Snapshot
-
-
-def newest(handle: Handle, known: int = 0) -> Snapshot | None:
-    """The newest snapshot; None while there is none. `known` is one that was there. Looking forward is cheaper than listing thousands."""
-    found = _remembered(handle) or (snapshots.find(handle, known) if known else snapshots.latest(handle))
-    if found is None:
-        return snapshots.latest(handle)
-    for _ in range(_STEPS):
-        later = snapshots.find(handle, found.id + 1)
-        if later is None:
-            return found
-        found = later
-    return snapshots.latest(handle)
-
-
-def _remembered(handle: Handle) -> Snapshot | None:
-    """The last snapshot that this process made, if its file is still the one it made."""
-    kept: tuple[Snapshot, str] | None = handle.world.decoded.get(_newest_key(handle))
-    if kept is None:
-        return None
-    seen = handle.storage.stat(handle.layout.snapshot(kept[0].id))
-    return kept[0] if seen is not None and seen.tag == kept[1] else None
-
-
-def remember_newest(handle: Handle, snapshot: Snapshot) -> bool:
-    """Keeps a snapshot that was just made, as its file is now. False: there is none any more."""
-    seen = handle.storage.stat(handle.layout.snapshot(snapshot.id))
-    if seen is not None and seen.tag is not None:
-        handle.world.decoded.put({_newest_key(handle): (snapshot, seen.tag)}, _KNOWN_BYTES)
-    return seen is not None
-
-
-def _newest_key(handle: Handle) -> tuple[object, ...]:
-    return "newest", handle.storage, handle.layout.snapshot_dir
 
 
 def own_newest(handle: Handle, user: str, latest: Snapshot) -> Snapshot | None:

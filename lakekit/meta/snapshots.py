@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 _SHOWN = 8
+_STEPS = 256
+_KNOWN_BYTES = 2_000
 
 
 # ---- which there are -------------------------------------------------------------------------------------------------------------------------
@@ -109,6 +111,40 @@ def latest(place: Place) -> Snapshot | None:
         if found is not None:
             return found
     return _at_end(place, -1)
+
+
+def newest(place: Place, known: int = 0) -> Snapshot | None:
+    """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least."""
+    found = _remembered(place) or (find(place, known) if known else latest(place))
+    if found is None:
+        return latest(place)
+    for _ in range(_STEPS):
+        later = find(place, found.id + 1)
+        if later is None:
+            return found
+        found = later
+    return latest(place)
+
+
+def _remembered(place: Place) -> Snapshot | None:
+    """The last snapshot that this process made, if its file is still the one it made."""
+    kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
+    if kept is None:
+        return None
+    seen = place.storage.stat(place.layout.snapshot(kept[0].id))
+    return kept[0] if seen is not None and seen.tag == kept[1] else None
+
+
+def remember_newest(place: Place, snapshot: Snapshot) -> bool:
+    """Keeps a snapshot that was just made, as its file is now. False: there is none any more."""
+    seen = place.storage.stat(place.layout.snapshot(snapshot.id))
+    if seen is not None and seen.tag is not None:
+        place.world.decoded.put({_newest_key(place): (snapshot, seen.tag)}, _KNOWN_BYTES)
+    return seen is not None
+
+
+def _newest_key(place: Place) -> tuple[object, ...]:
+    return "newest", place.storage, place.layout.snapshot_dir
 
 
 def earliest(place: Place) -> Snapshot | None:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from lakekit.storage.protocol import Storage
@@ -26,4 +27,5 @@ class TakesTurns(Protocol):
 
 def turn(storage: Storage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
     """A turn among those who write to a directory; False at once where the storage knows none."""
-    return storage.turn(directory, patience_ms) if isinstance(storage, TakesTurns) else nullcontext(enter_result=False)
+    taken: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "turn", None)  # every commit asks, and `isinstance` is slow to tell
+    return nullcontext(enter_result=False) if taken is None else taken(directory, patience_ms)

@@ -172,7 +172,7 @@ class Writers:
 
     def _look(self) -> None:
         """Goes by the newest snapshot."""
-        newest = snapshots.latest(self.handle)
+        newest = snapshots.newest(self.handle)
         if newest is not None and self._standing.snapshot != newest:
             self._standing = Standing.of(self.handle, newest)
 

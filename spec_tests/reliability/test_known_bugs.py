@@ -187,3 +187,4 @@ def test_f10_a_writer_believes_no_hint(hint: bytes | None):
     assert opened(store).append(THIRD).snapshot_id == 3
     assert opened(store).scan().collect().height == len([*FIRST, *SECOND, *THIRD])
     assert opened(store).check().ok
+    assert store.read(path) == b"3", "a hint that names no snapshot is put right: the reference believes it"
