@@ -9,6 +9,7 @@ Source: the Thrift compact protocol; `parquet_footer` draws it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from lakekit.errors import Corrupt
@@ -117,8 +118,9 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     raise Corrupt(f"a Thrift value of unknown kind {kind}", field="footer")
 
 
+@lru_cache(maxsize=4096)
 def number(value: int) -> bytes:
-    """The bytes of a whole number, as members of kinds 4, 5 and 6 hold it."""
+    """The bytes of a whole number, as members of kinds 4, 5 and 6 hold it; small files, one like the other, ask for the same again and again."""
     raw = value << 1 if value >= 0 else (-value << 1) - 1
     if raw < 0x80:
         return _BYTES[raw]
