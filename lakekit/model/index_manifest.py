@@ -86,12 +86,12 @@ def encode(entries: Sequence[IndexEntry], **how: Any) -> bytes:
     added = extra_fields(entry.extra for entry in entries)
     source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
-    rows = (dict.fromkeys(added) | _record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
+    rows = (dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
     return metadata_file.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
 
 
-def _record(entry: IndexEntry) -> dict[str, Any]:
-    """Ranges belong to deletion vectors: null for every other type, a list, maybe empty, for them."""
+def record(entry: IndexEntry) -> dict[str, Any]:
+    """The members of an entry, but those of newer writers. Ranges belong to deletion vectors: null for every other type, a list, maybe empty, for them."""
     ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges]
     covers = entry.global_index
     return {

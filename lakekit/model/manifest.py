@@ -221,17 +221,18 @@ def encode_list(files: Sequence[ManifestFile], **how: Any) -> bytes:
     if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
         return metadata_file.write_encoded(record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL))
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
-    rows = (dict.fromkeys(added) | _record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
+    rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
     return metadata_file.write(fields, rows, **how)
 
 
 @lru_cache(maxsize=4096)
 def _encoded(file: ManifestFile) -> bytes:
     """The record of a manifest: every list of a table repeats most of those in the one before."""
-    return metadata_file.encode_record(record_schemas.LIST, _record(file))
+    return metadata_file.encode_record(record_schemas.LIST, record(file))
 
 
-def _record(file: ManifestFile) -> dict[str, Any]:
+def record(file: ManifestFile) -> dict[str, Any]:
+    """The members of a manifest in a list, but those of newer writers."""
     return {
         "_VERSION": VERSION,
         "_FILE_NAME": file.name,

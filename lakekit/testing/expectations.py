@@ -175,7 +175,7 @@ def _plain(array: pa.Array, t: DataType, where: str) -> list[Any]:
         ticks = _PER_SECOND[arrow.unit] // 1000
         return [None if v is None else v // ticks for v in array.view(pa.int64() if arrow.bit_width == 64 else pa.int32()).to_pylist()]
     if root in BINARIES:
-        _expect(array, checks.is_binary(arrow) or checks.is_large_binary(arrow) or checks.is_binary_view(arrow), t, where)
+        _expect(array, checks.is_binary(arrow) or checks.is_large_binary(arrow) or checks.is_binary_view(arrow) or checks.is_fixed_size_binary(arrow), t, where)
         return [None if v is None else v.hex() for v in array.to_pylist()]
     if root == "DECIMAL":
         _expect(array, checks.is_decimal(arrow), t, where)
@@ -338,8 +338,13 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
         rows = rows_of(frame, read.types, kind_column=kind_column)
     except TypeError as wrong:
         return str(wrong)
-    found = [_key(row, read.types) for row in rows]
-    wanted = [_key(row if kind_column is not None else ("+I", row[1]), read.types) for row in read.rows]
+    return apart(rows, read, kinds=kind_column is not None, ordered=ordered, shown=shown)
+
+
+def apart(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, shown: int = 3) -> str | None:
+    """The same of rows in the recording's encoding, as (kind, values); `kinds`: whether kinds count."""
+    found = [_key(row if kinds else ("+I", row[1]), read.types) for row in rows]
+    wanted = [_key(row if kinds else ("+I", row[1]), read.types) for row in read.rows]
     if ordered:
         for i, (a, b) in enumerate(zip(found, wanted, strict=False)):
             if a != b:
@@ -354,6 +359,6 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
     )
 
 
-def _key(row: tuple[str, tuple[Any, ...]], types: Sequence[DataType]) -> str:
+def _key(row: tuple[str, Sequence[Any]], types: Sequence[DataType]) -> str:
     kind, values = row
     return f"{kind} {json.dumps([canonical(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"

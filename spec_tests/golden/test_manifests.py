@@ -21,6 +21,9 @@ from lakekit.model.entry_files import Manifest
 from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexEntry
 from lakekit.model.manifest import ManifestFile
 from lakekit.testing.fixtures import fixtures
+from lakekit.testing.golden import cases as golden
+from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.manifests import inside
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -29,12 +32,6 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NO_COLUMNS = bytes(12)
 TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if (path / "manifest").is_dir())
-
-
-def inside(data: bytes) -> tuple[dict[str, bytes], list[tuple[int, bytes]]]:
-    """What an Avro file says, whatever its compressor made of it."""
-    container = avro.open_container(data)
-    return dict(container.metadata), [(block.count, block.data) for block in container.blocks]
 
 
 def plain(value: Any) -> Any:
@@ -47,10 +44,6 @@ def plain(value: Any) -> Any:
         case list():
             return [plain(part) for part in value]
     return value
-
-
-def codec_of(data: bytes) -> str:
-    return avro.open_container(data).codec
 
 
 def decoded(data: bytes) -> entries.Entries:
@@ -139,85 +132,22 @@ def test_worked_index_manifest() -> None:
 
 
 def cases(name: str) -> list[Any]:
-    return [pytest.param(path, id=path.stem) for path in sorted((fixtures() / "formats" / name).glob("*.json"))]
-
-
-def recorded(value: Any) -> Any:
-    """A recorded value, serialized rows as their bytes."""
-    match value:
-        case {"hex": text, "values": _}:
-            return bytes.fromhex(text)
-        case dict():
-            return {name: recorded(part) for name, part in value.items()}
-        case list():
-            return [recorded(part) for part in value]
-    return value
-
-
-def known(row: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record that another one has; a field that is not there is null."""
-    return {name: row.get(name) for name in like}
-
-
-def load(path: Path) -> tuple[dict[str, Any], bytes]:
-    return json.loads(path.read_text("utf-8")), path.with_suffix(".bin").read_bytes()
-
-
-def again(says: dict[str, Any], data: bytes, encode: Any) -> None:
-    """Writing what the reference wrote gives the same header and records, and where nothing compresses the same bytes."""
-    if avro.is_avro(data) and says["origin"] == "reference":
-        codec = codec_of(data)
-        assert inside(encode(codec=codec)) == inside(data)
-        if codec == "null":
-            assert encode(codec=codec, sync=data[-16:]) == data
+    return [pytest.param(path, id=path.stem) for path in golden.cases(name)]
 
 
 @pytest.mark.parametrize("path", cases("manifest_list"))
 def test_recorded_manifest_list(path: Path) -> None:
-    says, data = load(path)
-    found = manifest.decode_list(data, path=str(path))
-    wanted = [recorded(row) for row in says["manifests"]]
-    for file, row in zip(found, wanted, strict=True):
-        added = {extra.name: extra.value for extra in file.extra}
-        assert known(manifest._record(file) | added, row) == row
-    assert manifest.decode_list(manifest.encode_list(found)) == found
-    again(says, data, lambda **how: manifest.encode_list(found, **how))
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("manifest"))
 def test_recorded_manifest(path: Path) -> None:
-    says, data = load(path)
-    found = decoded(data)
-    records = avro_columns.read_records(avro.open_container(entry_files.encode(found)))
-    wanted = [recorded(row) for row in says.get("entries", [says.get("first_entry")])]
-    assert len(records) == says.get("entry_count", len(wanted))
-    for record, row in zip(records, wanted, strict=False):
-        index = row["_FILE"]["_EMBEDDED_FILE_INDEX"]
-        row["_FILE"]["_EMBEDDED_FILE_INDEX"] = None if index is None else bytes.fromhex(index)
-        if says["container"] == "orc" and row["_FILE"]["_CREATION_TIME"] == -1:
-            row["_FILE"]["_CREATION_TIME"] = 999  # ORC holds no fraction in the second before 1970
-        record["_FILE"] = known(record["_FILE"], row["_FILE"])
-        future = record["_FILE"].get("_FROM_THE_FUTURE")
-        if future is not None:  # a map of doubles, which recordings write as text
-            record["_FILE"]["_FROM_THE_FUTURE"] = [[key, None if number is None else str(number)] for key, number in future]
-        assert known(record, row) == row
-    again(says, data, lambda **how: entry_files.encode(found, **how))
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("index_manifest"))
 def test_recorded_index_manifest(path: Path) -> None:
-    says, data = load(path)
-    found = index_manifest.decode(data, path=str(path))
-    for entry, wanted in zip(found, map(recorded, says["entries"]), strict=True):
-        row = index_manifest._record(entry)
-        if row["_GLOBAL_INDEX"] is not None:
-            covers = {name: value.hex() if isinstance(value, bytes) else value for name, value in row["_GLOBAL_INDEX"].items()}
-            row["_GLOBAL_INDEX"] = known(covers, wanted["_GLOBAL_INDEX"])
-        ranges = wanted["_DELETIONS_VECTORS_RANGES"]
-        wanted["_DELETIONS_VECTORS_RANGES"] = None if ranges is None else [one for one in ranges if one is not None]
-        assert known(row, wanted) == wanted
-    assert index_manifest.decode(index_manifest.encode(found)) == found
-    again(says, data, lambda **how: index_manifest.encode(found, **how))
+    check(path)
 
 
 # ---- whole tables -------------------------------------------------------------------------------------------------------------------------------------------

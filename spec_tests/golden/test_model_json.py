@@ -10,74 +10,25 @@ import pytest
 
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import hint
-from lakekit.model.consumer import Consumer
-from lakekit.model.partition import epoch_day
 from lakekit.model.schema import TableSchema, assign_ids, highest_id
 from lakekit.model.snapshot import NO_WATERMARK, Snapshot
-from lakekit.model.statistics import Statistics
 from lakekit.model.tag import Tag
 from lakekit.testing.fixtures import fixtures
-from lakekit.types import DataType, Field, Instant, parse
+from lakekit.testing.golden import cases as golden
+from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.metadata import READERS, instant
+from lakekit.types import Field, parse
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-FORMATS = fixtures() / "formats"
 # by hand: members left out or spelled as no engine does
 TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_dir() and not path.name.startswith("hand_"))
-READERS: dict[str, Callable[[bytes, str], Any]] = {
-    "schema": TableSchema.from_json,
-    "snapshot": Snapshot.from_json,
-    "changelog": Snapshot.from_json,
-    "tag": lambda data, path: Tag.from_json(data, path.rpartition("tag-")[2], path),
-    "consumer": Consumer.from_json,
-    "stat": Statistics.from_json,
-}
-SNAPSHOT_MEMBERS = {
-    "version": "version",
-    "id": "id",
-    "schemaId": "schema_id",
-    "baseManifestList": "base_manifest_list",
-    "baseManifestListSize": "base_manifest_list_size",
-    "deltaManifestList": "delta_manifest_list",
-    "deltaManifestListSize": "delta_manifest_list_size",
-    "changelogManifestList": "changelog_manifest_list",
-    "changelogManifestListSize": "changelog_manifest_list_size",
-    "indexManifest": "index_manifest",
-    "commitUser": "commit_user",
-    "commitIdentifier": "commit_identifier",
-    "commitKind": "commit_kind",
-    "timeMillis": "time_millis",
-    "totalRecordCount": "total_record_count",
-    "deltaRecordCount": "delta_record_count",
-    "changelogRecordCount": "changelog_record_count",
-    "watermark": "watermark",
-    "statistics": "statistics",
-    "properties": "properties",
-    "nextRowId": "next_row_id",
-}
 
 
 def cases(name: str) -> list[Path]:
-    return sorted((FORMATS / name).glob("*.bin"))
-
-
-def meaning(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
-    return found
-
-
-def written_again(path: Path, found: Any, *, respelled: tuple[str, ...] = ()) -> bool:
-    """What the reference wrote comes out byte for byte; what was written by hand comes out with the same members, but for those spelled anew."""
-    data = path.read_bytes()
-    if meaning(path)["origin"] == "reference":
-        return bool(found.to_json() == data)
-    before, after = json.loads(data), json.loads(found.to_json())
-    assert READERS[path.parent.name.removesuffix("istics")](found.to_json(), f"tag-{path.stem}") == found
-    known = {"version", "timeMillis"}  # absent, they have a meaning that is written out
-    return before.keys() | known == after.keys() | known and all(after[name] == said for name, said in before.items() if name not in respelled)
+    return golden.cases(name)
 
 
 def metadata_files(table: Path) -> list[Path]:
@@ -85,8 +36,13 @@ def metadata_files(table: Path) -> list[Path]:
         path
         for folder in ("schema", "snapshot", "changelog", "tag", "consumer", "statistics")
         for path in sorted(table.rglob(f"{folder}/*-*"))
-        if path.is_file() and path.name.partition("-")[0] in READERS
+        if path.is_file() and format_of(path) in READERS
     ]
+
+
+def format_of(path: Path) -> str:
+    """By its name; a file of statistics is called stat-…"""
+    return path.name.partition("-")[0].replace("stat", "statistics")
 
 
 @pytest.mark.parametrize("table", some(TABLES, 3), ids=lambda path: path.name)
@@ -96,7 +52,7 @@ def test_what_an_engine_wrote_is_written_again(table: Path) -> None:
     assert files
     for path in files:
         data = path.read_bytes()
-        again = READERS[path.name.partition("-")[0]](data, str(path)).to_json()
+        again = READERS[format_of(path)](data, str(path)).to_json()
         if path.parent.name == "schema" and json.loads(data).get("version", 1) < 3:
             continue  # old schemas gain options when read
         assert json.loads(again) == json.loads(data), path
@@ -106,99 +62,32 @@ def test_what_an_engine_wrote_is_written_again(table: Path) -> None:
 
 @pytest.mark.parametrize("path", cases("snapshot") + cases("changelog"), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_snapshots(path: Path) -> None:
-    said = meaning(path)
-    found = Snapshot.from_json(path.read_bytes(), str(path))
-    assert {member: getattr(found, name) for member, name in SNAPSHOT_MEMBERS.items()} == {member: said[member] for member in SNAPSHOT_MEMBERS}
-    assert [found.uuid, found.operation, found.writer_version] == [said.get(member) for member in ("uuid", "operation", "writerVersion")]
-    if said["origin"] == "hand":
-        empty = {member for member, name in SNAPSHOT_MEMBERS.items() if getattr(found, name) is None}
-        assert empty - set(found.nulls) == set(said["absent"]) - {"version"}
-    assert written_again(path, found)
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("schema"), ids=lambda path: path.stem)
 def test_schemas(path: Path) -> None:
-    said = meaning(path)
-    found = TableSchema.from_json(path.read_bytes(), str(path))
-    assert [flat(field) for field in found.fields] == [expected(field) for field in said["fields"]]
-    assert (found.id, found.highest_field_id, found.comment, found.time_millis) == (said["id"], said["highestFieldId"], said["comment"], said["timeMillis"])
-    assert (list(found.partition_keys), list(found.primary_keys), found.options) == (said["partitionKeys"], said["primaryKeys"], said["options"])
-    assert [list(found.trimmed_primary_keys), list(found.bucket_keys)] == [said["trimmedPrimaryKeys"], said["bucketKeys"]]
-    assert written_again(path, found, respelled=("fields", "options"))
-
-
-def parts(t: DataType) -> list[Field]:
-    inner = [part for side in (t.element, t.key, t.value) if side is not None for part in parts(side)]
-    return [*t.fields, *inner]
-
-
-def bare(t: DataType) -> DataType:
-    """The type without ids and comments of its fields, which its text does not say."""
-    t = replace(t, fields=tuple(Field(part.name, bare(part.type)) for part in t.fields))
-    for side in ("element", "key", "value"):
-        inner = getattr(t, side)
-        t = t if inner is None else replace(t, **{side: bare(inner)})
-    return t
-
-
-def flat(field: Field) -> tuple[Any, ...]:
-    return field.id, field.name, bare(field.type), field.comment, field.default, [flat(part) for part in parts(field.type)]
-
-
-def expected(said: dict[str, Any]) -> tuple[Any, ...]:
-    nested = [expected(part) for part in said["nested"]]
-    return said["id"], said["name"], bare(parse(said["type"])), said["description"], said["defaultValue"], nested
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("tag"), ids=lambda path: path.stem)
 def test_tags(path: Path) -> None:
-    said = meaning(path)
-    found = Tag.from_json(path.read_bytes(), path.stem, str(path))
-    created, retained = said["tagCreateTime"], said["tagTimeRetained"]
-    assert found.create_time == (None if created is None else instant(*created))
-    assert found.time_retained_ns == (None if retained is None else retained[0] * 10**9 + retained[1])
-    assert found.snapshot.commit_kind == said["commitKind"]
-    assert written_again(path, found, respelled=("tagCreateTime", "tagTimeRetained"))
-
-
-def instant(year: int, month: int, day: int, hour: int, minute: int, second: int, nano: int) -> Instant:
-    seconds = (epoch_day(year, month, day) * 24 + hour) * 3600 + minute * 60 + second
-    return Instant(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("statistics"), ids=lambda path: path.stem)
 def test_statistics(path: Path) -> None:
-    said = meaning(path)
-    found = Statistics.from_json(path.read_bytes(), str(path))
-    assert (found.snapshot_id, found.schema_id) == (said["snapshotId"], said["schemaId"])
-    assert (found.merged_record_count, found.merged_record_size_bytes) == (said["mergedRecordCount"], said["mergedRecordSize"])
-    assert {name: [one.min, one.max] for name, one in found.columns.items()} == said["min_max"]
-    assert {name: counted(one) for name, one in found.columns.items()} == said["columns_but_min_max"]
-    assert written_again(path, found)
-
-
-def counted(one: Any) -> dict[str, Any]:
-    return {
-        "colId": one.column_id,
-        "distinctCount": one.distinct_count,
-        "nullCount": one.null_count,
-        "avgLen": one.avg_length_bytes,
-        "maxLen": one.max_length_bytes,
-    }
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("consumer"), ids=lambda path: path.stem)
 def test_consumers(path: Path) -> None:
-    found = Consumer.from_json(path.read_bytes(), str(path))
-    assert found.next_snapshot == meaning(path)["nextSnapshot"]
-    assert written_again(path, found)
+    check(path)
 
 
 @pytest.mark.parametrize("path", cases("hint"), ids=lambda path: path.stem)
 def test_hints(path: Path) -> None:
-    number = meaning(path)["id"]
-    assert hint.decode(path.read_bytes()) == number
-    assert hint.encode(number) == path.read_bytes()
+    check(path)
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", b"-1", b"1\n", b"\xef\xbb\xbf1", b" 1", b"1" * 20, b"9223372036854775808", "٣".encode(), b"1.0"])

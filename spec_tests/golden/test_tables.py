@@ -14,8 +14,8 @@ import pytest
 
 import lakekit as lk
 from lakekit.testing.expectations import FIXTURES, beyond_polars, load, rows_of
+from lakekit.testing.reads import KIND, OTHERWISE, answer
 from lakekit.types import parse
-from spec_tests.golden.reads import KIND, OTHERWISE, answer
 from spec_tests.longer import some
 
 CASES = sorted(path.stem for path in Path(FIXTURES, "tables").glob("*.json"))

@@ -32,6 +32,7 @@ class Otherwise:
 
 
 def rows(reason: str, columns: str, *found: tuple[Any, ...]) -> Otherwise:
+    """These columns of these rows."""
     return Otherwise(reason=reason, columns=tuple(columns.split()), rows=found)
 
 

@@ -1,0 +1,76 @@
+"""Damaged files of every format: each is refused with the error that stands beside it, its field and offset where there is one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit import errors, registry
+from lakekit.codec import binary_row, deletion_vector, hash_index, index_container
+from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifest, split_bytes
+from lakekit.model.consumer import Consumer
+from lakekit.model.schema import TableSchema
+from lakekit.model.snapshot import Snapshot
+from lakekit.model.statistics import Statistics
+from lakekit.model.tag import Tag
+from lakekit.predicate import Leaf
+from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.data_files import fields_of, scan
+from lakekit.types import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATH = "the file"
+
+
+def _types(said: dict[str, Any]) -> list[Any]:
+    return [parse(text) for text in said["types"]]
+
+
+def _serialized(data: bytes, said: dict[str, Any]) -> Any:
+    return binary_row.decode(binary_row.strip_arity(data, path=PATH)[1], _types(said), path=PATH)
+
+
+def _index(data: bytes, said: dict[str, Any]) -> Any:
+    index: Any = registry.load("index", said["index"])
+    return [index.probe(data, parse(said["type"]), Leaf("c", op, (1,)), said["row_count"]) for op in ("=", ">")]
+
+
+def _data_file(data: bytes, said: dict[str, Any]) -> Any:
+    return scan(said["format"].rpartition("_")[2], PATH, fields_of(said), data=data).collect()
+
+
+READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
+    "snapshot": lambda data, _: Snapshot.from_json(data, PATH),
+    "schema": lambda data, _: TableSchema.from_json(data, PATH),
+    "tag": lambda data, _: Tag.from_json(data, "a", PATH),
+    "consumer": lambda data, _: Consumer.from_json(data, PATH),
+    "statistics": lambda data, _: Statistics.from_json(data, PATH),
+    "manifest_list": lambda data, _: manifest.decode_list(data, path=PATH),
+    "manifest": lambda data, _: entry_files.decode([entry_files.Manifest(PATH, data)]),
+    "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
+    "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
+    "serialized_row": _serialized,
+    "deletion_vectors": lambda data, _: deletion_vector.read_file(data, path=PATH),
+    "hash_index": lambda data, _: hash_index.decode(data, path=PATH),
+    "file_index_container": lambda data, _: index_container.decode(data, path=PATH),
+    "data_split": lambda data, _: split_bytes.decode(data, path=PATH),
+    "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
+    "manifest_committable": lambda data, said: committable_bytes.decode(data, said["version"], path=PATH),
+    **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index),
+    **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), _data_file),
+}
+"""How the bytes of each format are read."""
+
+
+def refused(said: dict[str, Any], data: bytes) -> None:
+    """Nothing where the damaged bytes are refused as they should be. Raises `Differs`, or what a reader raised that it may not raise."""
+    expected: type[errors.LakekitError] = getattr(errors, said["error"].partition(":")[0])
+    try:
+        READERS[said["format"]](data, said)
+    except expected as refusal:
+        for part in ("field", "offset"):
+            if said[part] is not None:
+                same(f"{part} of the refusal", getattr(refusal, part), said[part])
+        return
+    raise Differs("damaged bytes", expected.__name__, "a value")

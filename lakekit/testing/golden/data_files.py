@@ -1,0 +1,74 @@
+"""Golden data files in Parquet, ORC and Avro: every type, compression and layout, from bytes as from a path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.format import avro, orc, parquet
+from lakekit.testing.expectations import Read, difference
+from lakekit.testing.fixtures import fixtures
+from lakekit.testing.golden.cases import Differs, same
+from lakekit.types import Field, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def fields_of(said: dict[str, Any]) -> list[Field]:
+    """The columns that are asked for."""
+    ids = said.get("field_ids") or range(len(said["columns"]))
+    return [Field(name, parse(text), id=number) for name, text, number in zip(said["columns"], said["types"], ids, strict=True)]
+
+
+def scan(format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None) -> pl.LazyFrame:
+    """The rows of a data file: of `data`, and where that is None of the file at `path`."""
+
+    def read(_: str) -> Any:
+        return path if data is None else data
+
+    scans: dict[str, Callable[[], pl.LazyFrame]] = {
+        "parquet": lambda: (
+            parquet.scan([path], fields, paths=[path], timestamp_unit=unit)
+            if data is None
+            else parquet.scan_bytes([path], fields, read=read, timestamp_unit=unit)
+        ),
+        "orc": lambda: orc.scan([path], fields, read=read),
+        "avro": lambda: avro.scan([path], fields, read=read),
+    }
+    return scans[format_name]()
+
+
+def files(said: dict[str, Any], data: bytes) -> None:
+    """Formats data_file_*: the rows in their order, some of them, and one column alone."""
+    fields = fields_of(said)
+    unit = "us" if (said["format"], said["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
+    path = str(fixtures() / "formats" / said["format"] / f"{said['case']}.bin")
+    rows = [("+I", tuple(_in_microseconds(row, fields) if unit else row)) for row in said["rows"]]
+    for given in (None, data) if said["file_format"] != "avro" else (data,):
+        frame = scan(said["file_format"], path, fields, data=given, unit=unit)
+        for what, found, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
+            wrong = difference(found, _recorded(said, fields, wanted), ordered=True)
+            if wrong is not None:
+                raise Differs(what, "the recorded rows", wrong)
+        same("how many rows", frame.select(pl.len()).collect().item(), len(rows))
+        last = frame.select(fields[-1].name).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
+        same("one column", last.equals(frame.collect().select(fields[-1].name).with_row_index("n").tail(1)), expected=True)
+
+
+def _recorded(said: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
+    types = tuple(field.type for field in fields)
+    return Read(name=said["case"], branch=None, system=None, options={}, columns=tuple(said["columns"]), types=types, rows=tuple(rows), error=None)
+
+
+def _in_microseconds(row: list[Any], fields: list[Field]) -> list[Any]:
+    """Polars cuts INT96 off toward zero."""
+    fine = [field.type.root.startswith("TIMESTAMP") and (field.type.precision or 0) > 6 for field in fields]
+    return [_cut_off(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)]
+
+
+def _cut_off(value: list[int]) -> list[int]:
+    nanos = value[0] * 1_000_000 + value[1]
+    micros = abs(nanos) // 1000 * (1 if nanos >= 0 else -1)
+    return [micros // 1000, micros % 1000 * 1000]

@@ -1,0 +1,95 @@
+"""Golden index files: deletion vectors, key hashes, and the file indexes with what the reference answered from them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit import registry
+from lakekit.codec import deletion_vector, hash_index, index_container, internal
+from lakekit.predicate import Leaf
+from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.rows import value_of
+from lakekit.types import parse
+
+if TYPE_CHECKING:
+    from lakekit.types import DataType
+
+_EPOCH = date(1970, 1, 1)
+
+
+def deletion_vectors(said: dict[str, Any], data: bytes) -> None:
+    """Format deletion_vectors: the positions, together and one by one, and the same file again."""
+    wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in said["vectors"]]
+    same("positions", [found.tolist() for found in deletion_vector.read_file(data)], [positions.tolist() for positions in wanted])
+    if said["origin"] == "reference":  # by hand: what no writer makes and every reader takes
+        written, ranges = deletion_vector.write_file(wanted, said["bits"])
+        same("the file written again", written.hex(), data.hex())
+        same("places of the vectors", [tuple(place) for place in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in said["vectors"]])
+    for number, (vector, positions) in enumerate(zip(said["vectors"], wanted, strict=True)):
+        entry = data[vector["f1"] : vector["f1"] + vector["f2"] + deletion_vector.ENTRY_EXTRA]
+        same(f"vector {number}", deletion_vector.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
+
+
+def hash_indexes(said: dict[str, Any], data: bytes) -> None:
+    """Format hash_index: the hashes, and the same bytes again."""
+    same("hashes", hash_index.decode(data).tolist(), said["hashes"])
+    same("the file written again", hash_index.encode(np.array(said["hashes"], np.int32)).hex(), data.hex())
+
+
+def containers(said: dict[str, Any], data: bytes) -> None:
+    """Format file_index_container: the indexes of each column."""
+    meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in said["columns"].items()}
+    same("indexes", index_container.decode(data), meaning)
+    same("indexes written again", index_container.decode(index_container.encode(meaning)), meaning)
+    if said["origin"] != "hand":
+        same("size written again", len(index_container.encode(meaning)), len(data))
+
+
+def indexes(said: dict[str, Any], data: bytes) -> None:
+    """Formats file_index_*: built from the values, and what golden and built bytes answer to every probe."""
+    index: Any = registry.load("index", said["index"])
+    t = parse(said["type"])
+    values = [value_of(value, t) for value in said["values"]]
+    built = index.build(internal.array_of(values, t), t, said["options"])
+    same("size written again", len(built), len(data))
+    if said["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
+        same("written again", built.hex(), data.hex())
+    for probe in said["probes"]:
+        leaf = Leaf("c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"]))
+        for payload in (data, built):
+            _probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
+
+
+def literal_of(recorded: Any, t: DataType) -> Any:
+    """A recorded literal as a caller would write it."""
+    if t.root == "DATE":
+        return _EPOCH + timedelta(days=recorded)
+    if t.root == "TIME":
+        return (datetime.min.replace(tzinfo=UTC) + timedelta(milliseconds=recorded)).time() if recorded < 86_400_000 else time.max
+    return value_of(recorded, t)
+
+
+def _probe(found: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
+    """Exactly the answer of the reference, but for numbers that have two forms and timestamps finer than an index stores."""
+    what = f"{probe['operator']} {probe['literals']}"
+    if isinstance(probe["result"], str):
+        same(what, found, probe["result"] == "remain")
+        return
+    recorded = {row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))}
+    rows = set(range(len(values))) if found is True else set() if found is False else set(found)
+    literals = [value_of(value, t) for value in probe["literals"]]
+    two_forms = any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in literals)
+    if not two_forms and not (t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (t.precision or 0) > 6):
+        same(what, sorted(rows), sorted(recorded))
+        return
+    needed = recorded
+    if probe["operator"] in ("<>", "not in"):
+        needed = {i for i, value in enumerate(values) if value is not None and value not in literals}
+    elif probe["operator"] not in ("=", "in"):
+        needed = {i for i in recorded if values[i] not in literals}
+    if not rows >= needed:
+        raise Differs(f"{what}, rows that may match", sorted(needed), sorted(rows))

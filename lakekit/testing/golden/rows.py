@@ -1,0 +1,198 @@
+"""Golden rows, arrays and maps as bytes, the buckets of keys, and casts of changed columns."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakekit.codec import binary_row, binary_value, hashing, internal
+from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.files.evolve import evolved, same as same_type
+from lakekit.format.casts import Target
+from lakekit.format.dtypes import polars_type
+from lakekit.testing.expectations import canonical, series_of, values_of
+from lakekit.testing.golden.cases import Differs, same
+from lakekit.types import DataType, Instant, parse, part
+
+KINDS = ("+I", "-U", "+U", "-D")
+
+
+def value_of(recorded: Any, t: DataType) -> Any:
+    """A recorded value as an internal value."""
+    if recorded is None:
+        return None
+    match t.root:
+        case "FLOAT":
+            return float(np.float32(recorded))
+        case "DOUBLE":
+            return float(recorded)
+        case "DECIMAL":
+            return Decimal(recorded)
+        case "BINARY" | "VARBINARY" | "BLOB":
+            return bytes.fromhex(recorded)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return Instant(*recorded)
+        case "ARRAY":
+            return [value_of(item, part(t.element)) for item in recorded]
+        case "MAP" | "MULTISET":
+            key, value = binary_value.map_types(t)
+            return [(value_of(k, key), value_of(v, value)) for k, v in recorded]
+        case "ROW":
+            return tuple(value_of(item, f.type) for item, f in zip(recorded, t.fields, strict=True))
+        case "VARIANT":
+            return bytes.fromhex(recorded[0]), bytes.fromhex(recorded[1])
+    return recorded
+
+
+def _piece(data: bytes, vector: dict[str, Any]) -> bytes:
+    return data[vector["offset"] : vector["offset"] + vector["length"]]
+
+
+# ---- rows, arrays, maps --------------------------------------------------------------------------------------------------------------------------
+
+
+def rows(said: dict[str, Any], data: bytes) -> None:
+    """Formats binary_row and serialized_row: values, kinds and hashes; rows, and columns of rows, encode to the same bytes."""
+    for number, vector in enumerate(said["vectors"]):
+        what = f"row {number}"
+        types = [parse(text) for text in vector["types"]]
+        values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
+        row = whole = _piece(data, vector)
+        if said["format"] == "serialized_row":
+            arity, row = binary_row.strip_arity(row)
+            same(f"{what}, arity", arity, len(types))
+            same(f"{what}, with its arity", binary_row.with_arity(row, arity), whole)
+        kind = KINDS.index(vector.get("kind", "+I"))
+        same(what, repr(binary_row.decode(row, types)), repr(values))
+        is_canonical = binary_value.encode_row(values, types, kind) == row
+        if said["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
+            same(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
+        if vector.get("hash") is not None:
+            same(f"{what}, hash", hashing.hash_bytes(row), vector["hash"])
+        _columns(what, row, types, values, is_canonical=is_canonical and kind == 0)
+
+
+def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool) -> None:
+    columns = [internal.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
+    if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
+        return  # a timestamp outside the int64 of its unit
+    if types and is_canonical:
+        same(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
+    decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
+    found = [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
+    same(f"{what}, a column read", repr(found), repr([[None, value] for value in values]))
+
+
+def arrays_and_maps(said: dict[str, Any], data: bytes) -> None:
+    """Formats binary_array and binary_map: the values, and the same bytes again."""
+    for number, vector in enumerate(said["vectors"]):
+        t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
+        value = value_of(vector["value"], t)
+        if t.root == "ARRAY":
+            same(what, repr(binary_row.decode_array(body, part(t.element))), repr(value))
+            same(f"{what}, written again", binary_row.encode_array(value, part(t.element)).hex(), body.hex())
+        else:
+            same(what, repr(binary_row.decode_map(body, t)), repr(value))
+            same(f"{what}, written again", binary_row.encode_map(value, t).hex(), body.hex())
+
+
+def buckets(said: dict[str, Any], data: bytes) -> None:
+    """Format bucket: bytes and hash of each key, and its bucket of several bucket counts."""
+    for number, vector in enumerate(said["vectors"]):
+        types, what = [parse(text) for text in vector["types"]], f"key {number}"
+        values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
+        columns = [internal.array_of([value], t) for value, t in zip(values, types, strict=True)]
+        if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
+            # a timestamp outside the int64 of its unit: one value at a time
+            same(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])
+            continue
+        same(f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex())
+        same(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
+        for count, bucket in vector["count_bucket"]:
+            same(f"{what}, bucket of {count}", hashing.buckets(said["function"], columns, types, count).tolist(), [bucket])
+
+
+def stats(said: dict[str, Any], data: bytes) -> None:
+    """Format simple_stats: bounds as serialized rows, read and written again."""
+    for number, vector in enumerate(said["vectors"]):
+        types, whole, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
+        values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
+        arity, row = binary_row.strip_arity(whole)
+        same(f"{what}, arity", arity, len(types))
+        same(what, repr(binary_row.decode(row, types)), repr(values))
+        same(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), whole.hex())
+
+
+# ---- casts ---------------------------------------------------------------------------------------------------------------------------------------
+
+NOT_READ = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
+"""Text that Java reads as a hexadecimal float."""
+_TARGET = Target(column="c", timestamp_unit="us")
+
+
+def casts(said: dict[str, Any], _: bytes = b"") -> None:
+    """Format cast: values of a type read as each other type after a column was changed; what the reference refuses is refused."""
+    held = parse(said["from"])
+    for target in said["targets"]:
+        _cast(said["values"], held, target)
+
+
+def _run(values: list[Any], held: DataType, want: DataType) -> pl.Series:
+    return series_of(values, held, "c").to_frame().select(evolved(pl.col("c"), held, want, _TARGET)).to_series()
+
+
+def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
+    want = parse(target["to"])
+    what = f"{held} as {want}"
+    if same_type(held, want) or (want.is_nested and (held.root == want.root or target["values"] is not None)):
+        return  # parts evolve by their ids; from text there are casts, but no such type change
+    if target["values"] is None:
+        try:
+            _run([value for value in values if _holdable(value, held)], held, want)
+        except Unsupported as refused:
+            same(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
+            return
+        raise Differs(what, "a refusal", "values")
+    good: list[tuple[Any, Any]] = []
+    bad: list[tuple[Any, Any]] = []
+    for value, result in zip(values, target["values"], strict=True):
+        if _holdable(value, held):
+            refused_one = isinstance(result, dict) or not _reachable(result, want) or (str(value), want.root) in NOT_READ
+            (bad if refused_one else good).append((value, result))
+    found = _run([value for value, _ in good], held, want)
+    same(f"{what}, type", found.dtype, polars_type(want, timestamp_unit="us"))
+    got = [canonical(v, want) for v in values_of(found.to_arrow(), want)]
+    same(what, got, [canonical(_kept(result, want), want) for _, result in good])
+    for value, _ in bad:
+        same(f"{what}, {value!r} refused", _refuses(value, held, want), expected=True)
+
+
+def _reachable(value: Any, want: DataType) -> bool:
+    """Whether the recorded value is one that its Polars type holds: microseconds, and times of the day."""
+    if value is not None and want.root == "TIME":
+        return 0 <= value < 86_400_000
+    if value is not None and want.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (want.precision or 0) > 3:
+        return abs(value[0]) < 2**63 // 1000
+    return True
+
+
+def _kept(value: Any, want: DataType) -> Any:
+    return [value[0], value[1] // 1000 * 1000] if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9 else value
+
+
+def _holdable(value: Any, held: DataType) -> bool:
+    """Nanoseconds reach from 1677 to 2262."""
+    nanos = held.root.startswith("TIMESTAMP") and held.precision == 9
+    return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
+
+
+def _refuses(value: Any, held: DataType, want: DataType) -> bool:
+    try:
+        _run([value], held, want)
+    except ValueOutOfRange as refusal:
+        return refusal.column == "c" and "c" in refusal.message
+    return False
