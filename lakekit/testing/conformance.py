@@ -1,0 +1,367 @@
+"""A reader or a writer of Paimon tables, lakekit or another one, held against golden files and tables, and against what an oracle says of tables made here.
+
+    from lakekit.testing import conformance
+
+    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column: see `lakekit.testing.plugged`
+    found = conformance.run(reader=read)                # in the shell: lakekit conformance --reader package.module:read
+    found.ok, found.counts(), found.frame()
+    conformance.run(writer=write, areas=["writes/deduplicate"], drawn=50, seed=7)
+    conformance.run()                                   # lakekit itself
+
+| area | what is asked | of |
+|---|---|---|
+| formats/… | the golden bytes of each format say what stands beside them, and canonical ones are written again | lakekit |
+| broken/… | damaged bytes are refused, with field and offset | lakekit |
+| tables/… | the newest rows of each golden table | readers |
+| travel/… | older ones, tags and branches, by `scan.*` options | readers |
+| changes/… | what changed between two snapshots, with row kinds, by `incremental-between` | readers |
+| system/… | system tables | lakekit |
+| damaged/… | a table with a file that is damaged or gone gives no rows | readers |
+| scripts/… | tables that lakekit makes by small scripts, against the oracle | readers |
+| writes/… | tables that the writer makes by the same scripts: looked through byte by byte, and read | writers |
+| drawn/… | the same of scripts that Hypothesis draws; a failing one is shrunk | both, when asked |
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from lakekit.draw import html
+from lakekit.errors import InvalidOption, LakekitError, Unsupported
+from lakekit.table.opening import open as open_table
+from lakekit.testing import known_scripts, plugged, scripts
+from lakekit.testing.damaged import damages
+from lakekit.testing.expectations import apart, load
+from lakekit.testing.fixtures import fixtures
+from lakekit.testing.golden import broken, cases as golden, checks
+from lakekit.testing.golden.cases import Differs
+from lakekit.testing.plugged import Broken, NotThere, Reader, Refusal, Writer
+from lakekit.testing.reads import INCREMENTAL, OTHERWISE, answer, is_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakekit.testing.expectations import Case as Table, Read
+    from lakekit.testing.scripts import Script
+
+KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged", "scripts", "writes", "drawn")
+"""What areas begin with."""
+OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
+NAMES = ("area", "case", "outcome", "expected", "found")
+ITSELF = Reader(name="lakekit", answer=plugged.reader_of(scripts.read).answer)
+ITS_WRITES = Writer(name="lakekit", play=plugged.writer_of(scripts.play).play)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing that is asked: `ask` raises `Differs`, `NotThere`, `Refusal` or `Broken` where it is not so."""
+
+    area: str
+    name: str
+    ask: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a case; `expected` and `found` are texts, empty where it passed."""
+
+    area: str
+    case: str
+    outcome: Literal["passed", "failed", "unsupported"]
+    expected: str = ""
+    found: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What came of a run. What is not supported is no failure."""
+
+    about: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return all(one.outcome != "failed" for one in self.outcomes)
+
+    def frame(self, *outcomes: str) -> pl.DataFrame:
+        """A row a case, of some outcomes alone where they are named: area, case, outcome, expected, found."""
+        rows = [tuple(getattr(one, name) for name in NAMES) for one in self.outcomes if not outcomes or one.outcome in outcomes]
+        return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
+
+    def counts(self) -> pl.DataFrame:
+        """How many of each kind of area: area, passed, failed, unsupported."""
+        counted = {kind: dict.fromkeys(("passed", "failed", "unsupported"), 0) for kind in KINDS}
+        for one in self.outcomes:
+            counted[one.area.partition("/")[0]][one.outcome] += 1
+        rows = [(kind, *by.values()) for kind, by in counted.items() if any(by.values())]
+        return pl.DataFrame(rows, schema={"area": pl.String, "passed": pl.Int64, "failed": pl.Int64, "unsupported": pl.Int64}, orient="row")
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line."""
+        told = {name: sum(one.outcome == name for one in self.outcomes) for name in ("passed", "failed", "unsupported")}
+        return f"{self.about}: " + ", ".join(f"{count} {name}" for name, count in told.items())
+
+    def __repr__(self) -> str:
+        lines = [f"  {one.outcome:<11} {one.area} · {one.case}: {one.found}" for one in self.outcomes if one.outcome == "failed"]
+        return "\n".join([self.line, *lines[:_SHOWN], *([f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])])
+
+    def _repr_html_(self) -> str:
+        counted, failed = self.counts(), self.frame("failed")
+        first = html.table(counted.columns, counted.rows(), title=self.line)
+        return first + (html.table(NAMES, failed.rows()) if failed.height else "")
+
+
+_SHOWN = 10
+
+
+def run(
+    *,
+    reader: str | Reader | Callable[[str, dict[str, str]], Any] | None = None,
+    writer: str | Writer | Callable[[str, dict[str, Any]], None] | None = None,
+    areas: Sequence[str] = (),
+    drawn: int = 0,
+    seed: int = 0,
+    told: Callable[[Outcome], None] | None = None,
+) -> Found:
+    """Ask a reader, a writer, both, or where none is given lakekit itself.
+
+    `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`; `told` hears each outcome as it comes.
+    Raises `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and it is not installed.
+    """
+    read = None if reader is None else reader if isinstance(reader, Reader) else plugged.reader_of(reader)
+    write = None if writer is None else writer if isinstance(writer, Writer) else plugged.writer_of(writer)
+    outcomes = []
+    for case in asked(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
+        outcomes.append(_outcome(case))
+        if told is not None:
+            told(outcomes[-1])
+    return Found(about=" and ".join(one.name for one in (read, write) if one is not None) or "lakekit", outcomes=tuple(outcomes))
+
+
+def asked(*, reader: Reader | None = None, writer: Writer | None = None, areas: Sequence[str] = (), drawn: int = 0, seed: int = 0) -> Iterator[Case]:
+    """The cases of a run, in their order. Raises as `run` does."""
+    itself = reader is None and writer is None
+    kinds = OURS if itself else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
+    reads, writes = (ITSELF, ITS_WRITES) if itself else (reader, writer)
+    makers: dict[str, Callable[[], Iterator[Case]]] = {
+        "formats": _formats,
+        "broken": _broken,
+        "damaged": lambda: _damaged(reads or ITSELF),
+        "scripts": lambda: _scripts(reads or ITSELF),
+        "writes": lambda: _writes(writes or ITS_WRITES),
+        "drawn": lambda: _drawn(None if itself else reads, writes, drawn, seed),
+        **{kind: lambda kind=kind: _recorded(kind, reads or ITSELF) for kind in ("tables", "travel", "changes", "system")},  # type: ignore[misc]
+    }
+    chosen = [one.strip("/") for one in areas]
+    for one in chosen:
+        if one.partition("/")[0] not in kinds:
+            raise InvalidOption(f"no area {one!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}", key="--area", value=one)
+    if drawn:
+        _needs_hypothesis()
+    found = 0
+    for kind in kinds:
+        if chosen and not any(one.partition("/")[0] == kind for one in chosen):
+            continue
+        for case in makers[kind]():
+            if not chosen or any(case.area == one or case.area.startswith(f"{one}/") for one in chosen):
+                found += 1
+                yield case
+    if not found:
+        raise InvalidOption(
+            f"nothing is asked in {', '.join(chosen) or 'drawn/…'}: `lakekit conformance --list` has the areas", key="--area", value=str(chosen)
+        )
+
+
+_PART = "tables/vectors"
+
+
+def _needs_hypothesis() -> None:
+    try:
+        import hypothesis  # noqa: F401, PLC0415 - an optional part
+    except ImportError as missing:
+        raise Unsupported("drawn tables need hypothesis: pip install 'lakekit[conformance]'", feature="conformance") from missing
+
+
+def _outcome(case: Case) -> Outcome:
+    try:
+        case.ask()
+    except Differs as wrong:
+        return Outcome(area=case.area, case=case.name, outcome="failed", expected=f"{wrong.what}: {wrong.expected}", found=str(wrong.found))
+    except (NotThere, Unsupported) as missing:
+        return Outcome(area=case.area, case=case.name, outcome="unsupported", found=str(missing))
+    except Broken as wrong:
+        return Outcome(area=case.area, case=case.name, outcome="failed", expected="an answer", found=str(wrong))
+    except Refusal as wrong:
+        return Outcome(area=case.area, case=case.name, outcome="failed", expected="no refusal", found=str(wrong))
+    except Exception as wrong:  # noqa: BLE001 - a decoder that raises what it may not is what this is there to find
+        return Outcome(area=case.area, case=case.name, outcome="failed", expected="no error", found=f"{type(wrong).__name__}: {wrong}")
+    return Outcome(area=case.area, case=case.name, outcome="passed")
+
+
+# ---- bytes ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _formats() -> Iterator[Case]:
+    for name in golden.formats():
+        for path in golden.cases(name):
+            if name in checks.REFUSED:
+                yield Case(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _not_there(checks.REFUSED[name]))  # type: ignore[misc]
+            else:
+                yield Case(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
+
+
+def _not_there(why: str) -> None:
+    raise NotThere(why)
+
+
+def _broken() -> Iterator[Case]:
+    for path in golden.broken_cases():
+        yield Case(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.refused(*golden.load(path)))  # type: ignore[misc]
+
+
+# ---- golden tables -------------------------------------------------------------------------------------------------------------------------------
+
+
+def kind_of(read: Read) -> str:
+    """What a recorded read is about: system, changes, travel or tables."""
+    if read.system is not None:
+        return "system"
+    if any(key.startswith(INCREMENTAL) for key in read.options):
+        return "changes"
+    return "travel" if read.options or read.branch else "tables"
+
+
+def _recorded(kind: str, reader: Reader) -> Iterator[Case]:
+    for path in sorted((fixtures() / "tables").glob("*.json")):
+        table = load(path.stem)
+        area = f"{kind}/{table.name.partition('_')[0]}"
+        for read in table.reads:
+            if kind_of(read) == kind and (reader is ITSELF or (table.name, read.name) not in OTHERWISE):
+                yield Case(area=area, name=f"{table.name}: {read.name}", ask=lambda table=table, read=read: _read(reader, table, read))  # type: ignore[misc]
+
+
+def _read(reader: Reader, table: Table, read: Read) -> None:
+    if reader is ITSELF:
+        wrong = answer(table, read)
+        own = OTHERWISE.get((table.name, read.name))
+        if wrong is None and own is not None and own.error is Unsupported:
+            raise NotThere(own.reason)
+        if wrong is not None and wrong.startswith("Unsupported: "):
+            raise NotThere(wrong.removeprefix("Unsupported: "))
+        if wrong is not None:
+            raise Differs("as the engine reads", read.error or f"{len(read.rows)} rows", wrong)
+        return
+    options = {**read.options, **({"branch": read.branch} if read.branch else {})}
+    try:
+        found = _rows(reader, table.path, read, options)
+    except Refusal as refused:
+        if read.error is None:
+            raise Differs("rows", len(read.rows), str(refused)) from refused
+        return
+    if read.error is not None:
+        raise Differs("a refusal", read.error, f"{len(found[0])} rows")
+    changes = kind_of(read) == "changes" and not is_difference(open_table(table.path, branch=read.branch), dict(read.options))
+    _compare(found, read, kinds=changes)
+
+
+def _rows(reader: Reader, path: str, read: Read, options: dict[str, str]) -> tuple[plugged.Rows, bool]:
+    if options and not reader.takes_options:
+        raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
+    given = reader.answer(path, options)
+    if read.error is not None:
+        return plugged.told(given, (), ())
+    return plugged.told(given, read.columns, read.types)
+
+
+def _compare(found: tuple[plugged.Rows, bool], read: Read, *, kinds: bool = False) -> None:
+    wrong = apart(found[0], read, kinds=kinds)
+    if wrong is not None:
+        raise Differs("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
+
+
+def _damaged(reader: Reader) -> Iterator[Case]:
+    for damage in damages():
+
+        def ask(damage: Any = damage) -> None:
+            with tempfile.TemporaryDirectory(prefix="lakekit-damaged-") as folder:
+                try:
+                    answered = reader.answer(damage.copy(folder), {})
+                except Refusal:
+                    return
+            raise Differs("a refusal", "an error", f"{len(plugged.told(answered, (), ())[0])} rows")
+
+        yield Case(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
+
+
+# ---- tables made by scripts ----------------------------------------------------------------------------------------------------------------------
+
+
+def _scripts(reader: Reader) -> Iterator[Case]:
+    for script in known_scripts.scripts():
+        yield Case(area=f"scripts/{script.area}", name=script.name, ask=lambda script=script: read_one(reader, script))  # type: ignore[misc]
+
+
+def _writes(writer: Writer) -> Iterator[Case]:
+    for script in known_scripts.scripts():
+        yield Case(area=f"writes/{script.area}", name=script.name, ask=lambda script=script: write_one(writer, script))  # type: ignore[misc]
+
+
+def read_one(reader: Reader, script: Script) -> None:
+    """A table that lakekit makes by a script, read by a reader. Raises as a case does."""
+    with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
+        scripts.play(f"{folder}/t", script.as_json())
+        read = script.wanted()
+        _compare(_rows(reader, f"{folder}/t", read, {}), read)
+
+
+def write_one(writer: Writer, script: Script) -> None:
+    """A table that a writer makes by a script, looked through and read. Raises as a case does."""
+    with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
+        writer.play(f"{folder}/t", script.as_json())
+        try:
+            table = open_table(f"{folder}/t")
+            report = table.check(deep=True)
+        except LakekitError as wrong:
+            raise Differs("a table", "one that can be opened", f"{type(wrong).__name__}: {wrong}") from wrong
+        if not report.ok:
+            raise Differs("problems", "none", "; ".join(str(one) for one in report.problems[:3]))
+        read = script.wanted()
+        for name in ("primary_keys", "partition_keys"):
+            if tuple(getattr(table, name)) != getattr(script, name):
+                raise Differs(name, getattr(script, name), tuple(getattr(table, name)))
+        names = table.schema.to_polars().names()
+        if names != list(read.columns):
+            raise Differs("columns", list(read.columns), names)
+        _compare(_rows(ITSELF, f"{folder}/t", read, {}), read)
+
+
+def _drawn(reader: Reader | None, writer: Writer | None, count: int, seed: int) -> Iterator[Case]:
+    if not count:
+        return
+    for engine in known_scripts.ENGINES:
+        for what, one, implementation in (("read", read_one, reader), ("written", write_one, writer)):
+            if implementation is not None:
+                name = f"{count} tables {what}, seed {seed}"
+                ask = lambda engine=engine, one=one, who=implementation: _search(engine, count, seed, lambda script: one(who, script))  # noqa: E731
+                yield Case(area=f"drawn/{engine}", name=name, ask=ask)
+
+
+def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
+    from lakekit.testing.drawn import shrunk  # noqa: PLC0415 - Hypothesis is an optional part
+
+    def differs(script: Script) -> Outcome | None:
+        found = _outcome(Case(area="", name="", ask=lambda: ask(script)))
+        return found if found.outcome == "failed" else None
+
+    wrong = shrunk(engine, count=count, seed=seed, differs=differs)
+    if wrong is not None:
+        script, outcome = wrong
+        assert isinstance(outcome, Outcome)
+        raise Differs("the smallest script that differs", json.dumps(script.as_json(), ensure_ascii=False), f"expected {outcome.expected}; {outcome.found}")

@@ -1,0 +1,142 @@
+"""Scripts drawn by Hypothesis: a table of some engine and steps that make it, small and full of edges; a failing one shrinks to few steps.
+
+    wrong = shrunk("deduplicate", count=50, seed=7, differs=lambda script: …)      None, or the smallest script that differs, and how
+
+Rows are drawn with `lakekit.testing.strategies`. Histories are those that mean the same whatever a writer compacts when: retractions only where a row stands
+for a key by itself, and folds of values that come to the same in any grouping.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
+
+from lakekit.format.dtypes import polars_type
+from lakekit.testing.expectations import rows_of
+from lakekit.testing.known_scripts import ENGINES
+from lakekit.testing.plugged import KIND
+from lakekit.testing.scripts import Script, Step
+from lakekit.testing.strategies import COMPARABLE, KEYS, ORDERED, field_of, ordered, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.types import DataType, Field
+
+_ANY = (*COMPARABLE, "BOOLEAN", "ARRAY<INT>", "MAP<INT, STRING>", "ROW<x INT, y STRING>")
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_FOLDS: dict[str, tuple[str, ...]] = {
+    "sum": _WHOLE,
+    "product": _WHOLE,
+    "max": COMPARABLE,
+    "min": COMPARABLE,
+    "last_value": _ANY,
+    "last_non_null_value": _ANY,
+    "bool_and": ("BOOLEAN",),
+    "bool_or": ("BOOLEAN",),
+    "listagg": ("STRING",),
+}
+"""Functions that come to the same however their values are grouped, and the types they take."""
+_SELDOM = st.sampled_from((False, False, True))
+"""What a small case does without."""
+
+
+def encoded(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Values in the encoding of scripts."""
+    return drawn.map(lambda value: _encoded(t, value))
+
+
+def _encoded(t: DataType, value: Any) -> Any:
+    [(_, (told,))] = rows_of(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
+    return told
+
+
+@st.composite
+def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
+    """A table and one to six steps."""
+    area = engine or draw(st.sampled_from(ENGINES))
+    options = {"file.format": draw(st.sampled_from(("parquet", "parquet", "orc", "avro")))}
+    keyed = area != "append"
+    keys = [field_of(f"k{at}", f"{text} NOT NULL") for at, text in enumerate(draw(st.sampled_from(KEYS)))] if keyed else []
+    options["bucket"] = draw(st.sampled_from(("1", "2", "3"))) if keyed else "-1"
+    if keyed and area != "deduplicate":
+        options["merge-engine"] = area
+    columns = draw(_columns(area, options))
+    part = [field_of("p", "INT NOT NULL")] if draw(_SELDOM) else []
+    fields = [*part, *keys, *columns]
+    primary = tuple(one.name for one in (*part, *keys)) if keyed else ()
+    steps = draw(_steps(area, fields, primary, options))
+    return Script(
+        area=area,
+        name="drawn",
+        columns={one.name: str(one.type) for one in fields},
+        steps=tuple(steps),
+        primary_keys=primary,
+        partition_keys=tuple(one.name for one in part),
+        options=options,
+    )
+
+
+@st.composite
+def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]:
+    if area == "aggregation":
+        found = []
+        for at, name in enumerate(draw(st.lists(st.sampled_from(tuple(_FOLDS)), min_size=1, max_size=3))):
+            found.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
+            options[f"fields.f{at}.aggregate-function"] = name
+    else:
+        found = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_ANY), min_size=1, max_size=3)))]
+    if area in ("deduplicate", "partial-update", "aggregation") and draw(_SELDOM):
+        found.append(field_of("u", draw(st.sampled_from(ORDERED))))
+        options["sequence.field"] = "u"
+    if area == "deduplicate" and draw(_SELDOM):
+        options["deletion-vectors.enabled"] = "true"
+    return found
+
+
+@st.composite
+def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[Step]:
+    identity = [one for one in fields if one.name in primary]
+    some = st.fixed_dictionaries({one.name: encoded(one.type, values(one.type)) for one in identity})
+    known = draw(st.lists(some, min_size=1, max_size=4))
+    kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
+    rest = {one.name: encoded(one.type, ordered(one.type) if one.name == "u" else values(one.type)) for one in fields if one.name not in primary}
+    row = st.builds(lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(known), st.fixed_dictionaries(rest), st.sampled_from(kinds))
+    write = st.lists(row, min_size=1, max_size=6).map(lambda rows: Step(do="write", rows=tuple(rows)))
+    able = [write, write, write, st.booleans().map(lambda full: Step(do="compact", full=full))]
+    if area == "deduplicate" and "sequence.field" not in options:
+        able.append(st.lists(st.sampled_from(known), min_size=1, max_size=2).map(lambda rows: Step(do="delete", rows=tuple(rows))))
+    found = [draw(write), *draw(st.lists(st.one_of(able), max_size=5))]
+    if area == "first-row" or "deletion-vectors.enabled" in options:
+        found.append(Step(do="compact", full=True))  # what waits at level 0 is not read
+    return found
+
+
+def shrunk(engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]) -> tuple[Script, object] | None:
+    """None where `differs` says None of that many scripts, else the smallest one found that differs, and what it says."""
+    last: list[tuple[Script, object]] = []
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(script=scripts(engine))
+    def holds(script: Script) -> None:
+        wrong = differs(script)
+        if wrong is not None:
+            last[:] = [(script, wrong)]
+            raise AssertionError
+
+    try:
+        holds()
+    except AssertionError:
+        return last[0]
+    return None

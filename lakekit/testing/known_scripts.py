@@ -1,0 +1,156 @@
+"""Scripts that every writer should be able to follow, one for each thing that can go wrong, each small enough to be looked at by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakekit.testing.plugged import KIND
+from lakekit.testing.scripts import Script, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_FULL = Step(do="compact", full=True)
+_LONG = "longer than sixteen characters, and then "
+_K = {"k": "INT NOT NULL"}
+_KV = {**_K, "v": "STRING"}
+ENGINES = ("append", "deduplicate", "partial-update", "aggregation", "first-row")
+
+EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
+    "bool": ("BOOLEAN", [True, False, None]),
+    "i8": ("TINYINT", [-128, 127, None]),
+    "i16": ("SMALLINT", [-32768, 32767, None]),
+    "i32": ("INT", [-(2**31), 2**31 - 1, None]),
+    "i64": ("BIGINT", [-(2**63), 2**63 - 1, None]),
+    "f32": ("FLOAT", ["-0.0", "3.4028235E38", None]),
+    "f64": ("DOUBLE", ["NaN", "-Infinity", None]),
+    "dec5": ("DECIMAL(5, 2)", ["-999.99", "0.01", None]),
+    "dec38": ("DECIMAL(38, 10)", ["-9999999999999999999999999999.9999999999", "1.0000000001", None]),
+    "text": ("STRING", ["", f"{_LONG}湖", None]),
+    "char": ("CHAR(3)", ["abc", "xyz", None]),
+    "varchar": ("VARCHAR(10)", ["é", "😀", None]),
+    "bytes": ("BYTES", ["", "00ff80", None]),
+    "binary": ("BINARY(2)", ["0001", "ffff", None]),
+    "day": ("DATE", [-719162, 19723, None]),
+    "clock": ("TIME(3)", [0, 86_399_999, None]),
+    "ts3": ("TIMESTAMP(3)", [[-1, 0], [1_700_000_000_123, 0], None]),
+    "ts6": ("TIMESTAMP(6)", [[0, 1_000], [1_700_000_000_123, 456_000], None]),
+    "ltz": ("TIMESTAMP(3) WITH LOCAL TIME ZONE", [[0, 0], [1_700_000_000_123, 0], None]),
+    "arr": ("ARRAY<INT>", [[1, None, 3], [], None]),
+    "map": ("MAP<STRING, BIGINT>", [[["a", 1], ["b", None]], [], None]),
+    "row": ("ROW<x INT, y STRING>", [[1, "one"], [None, None], None]),
+}
+"""A column of each type: its lowest value or an odd one, another, and null."""
+
+
+def write(*rows: Any) -> Step:
+    """A step that writes dicts, +I where they say no kind."""
+    return Step(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
+
+
+def _kv(*pairs: tuple[int, str | None], kind: str = "+I") -> list[dict[str, Any]]:
+    return [{KIND: kind, "k": k, "v": v} for k, v in pairs]
+
+
+def _delete(*rows: dict[str, Any]) -> Step:
+    return Step(do="delete", rows=rows)
+
+
+def _of(area: str, name: str, columns: Mapping[str, str], *steps: Step, keys: str = "", partitions: str = "", **options: str) -> Script:
+    """A script; names of options are written with _ for - and __ for a dot."""
+    said = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    if area != "append":
+        said = {"bucket": "1", **said} | ({} if area == "deduplicate" else {"merge-engine": area})
+    return Script(area=area, name=name, columns=columns, steps=steps, primary_keys=tuple(keys.split()), partition_keys=tuple(partitions.split()), options=said)
+
+
+def scripts() -> list[Script]:
+    """Every script, by area."""
+    return [*_append(), *_deduplicate(), *_sequences(), *_folds()]
+
+
+def _types(*, keyed: bool) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    columns = ({"k": "INT NOT NULL"} if keyed else {"k": "INT"}) | {name: text for name, (text, _) in EVERY_TYPE.items()}
+    return columns, [{"k": at, **{name: values[at] for name, (_, values) in EVERY_TYPE.items()}} for at in range(3)]
+
+
+def _append() -> Iterable[Script]:
+    columns, rows = _types(keyed=False)
+    parts = {"k": "INT", "p": "STRING"}
+    for form in ("parquet", "orc", "avro"):
+        yield _of("append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form)
+    yield _of("append", "the same row twice", {"k": "INT", "v": "STRING"}, write(*_kv((1, "a"), (1, "a"))), write(*_kv((1, "a"))))
+    yield _of("append", "nulls alone", {"k": "INT", "v": "STRING"}, write({"k": None, "v": None}), write({"k": None, "v": None}))
+    special = ["plain", "a/b=c%", "with blank", "湖", None]
+    yield _of("append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p")
+    texts = [{"k": n, "v": f"{_LONG}{n}"} for n in range(40)]
+    yield _of("append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v")
+    yield _of("append", "buckets of numbers", {"k": "INT", "v": "STRING"}, write(*texts), write(*texts[:9]), bucket="3", bucket_key="k")
+    many = [write(*texts[at : at + 5]) for at in range(0, 30, 5)]
+    yield _of("append", "compacted", {"k": "INT", "v": "STRING"}, *many, _FULL)
+    yield _of("append", "deleted", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}, {"k": 7}))
+    yield _of("append", "deleted, with vectors", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}), deletion_vectors__enabled="true")
+
+
+def _deduplicate() -> Iterable[Script]:
+    columns, rows = _types(keyed=True)
+    first = write(*_kv((1, "a"), (2, "b"), (3, None)))
+    again = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
+    for form in ("parquet", "orc", "avro"):
+        yield _of("deduplicate", f"every type, {form}", columns, write(*rows), write(rows[0]), _FULL, keys="k", file__format=form)
+    yield _of("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
+    yield _of("deduplicate", "deleted", _KV, first, again, keys="k")
+    yield _of("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
+    yield _of("deduplicate", "deleted and back", _KV, first, again, write(*_kv((1, "back"))), keys="k")
+    yield _of("deduplicate", "deleted, compacted", _KV, first, again, _FULL, keys="k")
+    changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
+    yield _of("deduplicate", "updates", _KV, first, write(*changes), keys="k")
+    yield _of("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
+    yield _of("deduplicate", "twice in one commit", _KV, write(*_kv((1, "a"), (1, "b"), (2, "x"))), write(*_kv((1, "c"), (1, "d"))), keys="k")
+    runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
+    yield _of("deduplicate", "many runs", _KV, *runs, keys="k")
+    yield _of("deduplicate", "many runs, compacted", _KV, *runs, Step(do="compact"), _FULL, keys="k")
+    yield _of("deduplicate", "vectors", _KV, first, again, _FULL, keys="k", deletion_vectors__enabled="true")
+    text = {"k": "STRING NOT NULL", "v": "INT"}
+    rows_of_texts = [{"k": f"{_LONG}{n}", "v": n} for n in range(40)]
+    gone = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
+    yield _of("deduplicate", "buckets of texts", text, write(*rows_of_texts), gone, keys="k", bucket="4")
+    yield _of("deduplicate", "buckets of numbers", _KV, write(*_kv(*((n, "a") for n in range(40)))), write(*_kv((7, "b"))), keys="k", bucket="4")
+    two = {"a": "DECIMAL(20, 3) NOT NULL", "d": "DATE NOT NULL", "v": "INT"}
+    pairs = [{"a": f"{n}.500", "d": 19_000 + n % 3, "v": n} for n in range(12)]
+    yield _of("deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2")
+    parts = {"p": "STRING NOT NULL", **_KV}
+    some = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
+    yield _of("deduplicate", "partitions", parts, write(*some), write({KIND: "-D", **some[0]}), keys="p k", partitions="p")
+
+
+def _sequences() -> Iterable[Script]:
+    columns = {**_K, "s": "BIGINT", "v": "STRING"}
+
+    def rows(*found: tuple[int, int | None, str]) -> Step:
+        return write(*({"k": k, "s": s, "v": v} for k, s, v in found))
+
+    steps = (rows((1, 5, "new"), (2, 5, "old")), rows((1, 4, "late"), (2, 6, "newer")), rows((3, None, "none"), (3, 1, "one"), (2, 6, "same")))
+    for area in ("deduplicate", "partial-update"):
+        yield _of(area, "late rows", columns, *steps, keys="k", sequence__field="s")
+        yield _of(area, "late rows, compacted", columns, *steps, _FULL, keys="k", sequence__field="s")
+    yield _of("deduplicate", "late rows, descending", columns, *steps, keys="k", sequence__field="s", sequence__field__sort_order="descending")
+
+
+def _folds() -> Iterable[Script]:
+    columns = {**_K, "a": "INT", "b": "STRING", "c": "BIGINT"}
+
+    def rows(*found: tuple[int, int | None, str | None, int | None]) -> Step:
+        return write(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
+
+    steps = (rows((1, 1, "a", None), (2, None, None, 7)), rows((1, None, "b", 5), (2, 2, None, None)), rows((1, 3, None, None), (3, None, None, None)))
+    yield _of("partial-update", "parts", columns, *steps, keys="k")
+    yield _of("partial-update", "parts, compacted", columns, *steps, _FULL, keys="k")
+    group = {"fields__c__sequence_group": "a"}
+    yield _of("partial-update", "a group with its sequence", columns, *steps, rows((1, 9, "z", 4), (2, 8, "y", 9)), keys="k", **group)
+    folded = {"fields__a__aggregate_function": "sum", "fields__b__aggregate_function": "max", "fields__c__aggregate_function": "last_non_null_value"}
+    yield _of("aggregation", "sum, max, last value", columns, *steps, keys="k", **folded)
+    yield _of("aggregation", "sum, max, last value, compacted", columns, *steps, _FULL, rows((1, 1, "zz", 1)), keys="k", **folded)
+    listed = {"fields__a__aggregate_function": "min", "fields__b__aggregate_function": "listagg", "fields__c__aggregate_function": "first_non_null_value"}
+    yield _of("aggregation", "min, listagg, first value", columns, *steps, keys="k", **listed)
+    yield _of("first-row", "the first stays", columns, *steps, _FULL, keys="k")

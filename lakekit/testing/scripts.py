@@ -1,0 +1,152 @@
+"""What a writer is given to do, what lakekit makes of it, and what the oracle says the table then holds.
+
+    {
+      "columns": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}],
+      "primary_keys": ["k"], "partition_keys": [], "options": {"bucket": "2"},
+      "steps": [
+        {"do": "write", "rows": [{"_row_kind": "+I", "k": 1, "v": "a"}, {"_row_kind": "-D", "k": 2, "v": null}]},
+        {"do": "delete", "rows": [{"k": 1}]},
+        {"do": "compact", "full": true}
+      ]
+    }
+
+A step is one commit: rows in the order in which they are written, by row kind (an append table takes +I alone); rows that are no longer there afterwards, by
+primary key, or of an append table by values of columns; files merged. Values are encoded as `lakekit.testing.plugged` says. What a step does not name is not
+asked: a writer may flush, compact and number its files as it likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from lakekit.format.dtypes import polars_schema
+from lakekit.lsm import rule as rules
+from lakekit.model.row_kind import SHORT
+from lakekit.model.schema import TableSchema
+from lakekit.table.creating import create
+from lakekit.table.opening import open as open_table
+from lakekit.testing import oracle
+from lakekit.testing.expectations import Read, rows_of, series_of
+from lakekit.testing.plugged import KIND
+from lakekit.types import Field, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One commit: `rows` to write (each with its kind under `_row_kind`) or to delete, or a compaction."""
+
+    do: Literal["write", "delete", "compact"]
+    rows: tuple[Row, ...] = ()
+    full: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The step as a writer is told."""
+        return {"do": self.do, "full": self.full} if self.do == "compact" else {"do": self.do, "rows": list(self.rows)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A table and the steps that make it. `area` and `name` say what it is about, `columns` are types by name."""
+
+    area: str
+    name: str
+    columns: Mapping[str, str]
+    steps: tuple[Step, ...]
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Its columns; keys are NOT NULL."""
+        return tuple(Field(name, parse(text), id=number) for number, (name, text) in enumerate(self.columns.items()))
+
+    @property
+    def rule(self) -> rules.MergeRule:
+        """How its versions merge."""
+        count = len(self.columns)
+        return rules.of(
+            TableSchema(version=3, id=0, fields=self.fields, highest_field_id=count - 1, primary_keys=self.primary_keys, options=dict(self.options))
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The script as a writer is told."""
+        return {
+            "columns": [{"name": name, "type": text} for name, text in self.columns.items()],
+            "primary_keys": list(self.primary_keys),
+            "partition_keys": list(self.partition_keys),
+            "options": dict(self.options),
+            "steps": [step.as_json() for step in self.steps],
+        }
+
+    def wanted(self) -> Read:
+        """What a reader of the table must find, as the oracle has it."""
+        rows = rows_of(self._merged() if self.primary_keys else self._appended(), [field.type for field in self.fields])
+        names, types = tuple(self.columns), tuple(field.type for field in self.fields)
+        return Read(name="latest", branch=None, system=None, options={}, columns=names, types=types, rows=tuple(rows), error=None)
+
+    def _merged(self) -> pl.DataFrame:
+        versions: list[Row] = []
+        for step in self.steps:
+            if step.do == "compact":
+                continue
+            kinds = [SHORT.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
+            found = frame_of(self.fields, step.rows).to_arrow().to_pylist()
+            numbers = range(len(versions), len(versions) + len(found))
+            versions += [{**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at} for row, kind, at in zip(found, kinds, numbers, strict=True)]
+        standing = [row for row in oracle.merge(versions, self.rule) if row["_VALUE_KIND"] in oracle.ADD_KINDS]
+        return pl.DataFrame({name: [row[name] for row in standing] for name in self.columns}, schema=polars_schema(self.fields))
+
+    def _appended(self) -> pl.DataFrame:
+        held: list[Row] = []
+        for step in self.steps:
+            if step.do == "write":
+                held += step.rows
+            elif step.do == "delete":
+                held = [row for row in held if not any(all(row.get(name) == value for name, value in gone.items()) for gone in step.rows)]
+        return frame_of(self.fields, held)
+
+
+def frame_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.DataFrame:
+    """Encoded rows as a frame of the columns; what a row does not say is null."""
+    return pl.DataFrame([series_of([row.get(field.name) for row in rows], field.type, field.name) for field in fields])
+
+
+def play(path: str, script: dict[str, Any]) -> None:
+    """Make the table of a script (as JSON) at a path with lakekit. Raises what `lk.create` and the writes raise."""
+    fields = [Field(one["name"], parse(one["type"])) for one in script["columns"]]
+    columns = {one["name"]: one["type"] for one in script["columns"]}
+    table = create(path, columns, primary_keys=script["primary_keys"], partition_keys=script["partition_keys"], options=script["options"])
+    for step in script["steps"]:
+        if step["do"] == "compact":
+            table.compact(full=step["full"])
+        elif step["do"] == "delete":
+            table.delete(_any_of(fields, step["rows"]))
+        elif script["primary_keys"]:
+            kinds = pl.Series(KIND, [row[KIND] for row in step["rows"]], pl.String)
+            table.upsert(frame_of(fields, step["rows"]).with_columns(kinds), row_kind=KIND)
+        else:
+            table.append(frame_of(fields, step["rows"]))
+
+
+def _any_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.Expr:
+    def one(row: Row) -> pl.Expr:
+        named = [field for field in fields if field.name in row]
+        return reduce(lambda a, b: a & b, (pl.col(field.name) == series_of([row[field.name]], field.type)[0] for field in named))
+
+    return reduce(lambda a, b: a | b, map(one, rows))
+
+
+def read(path: str, options: dict[str, str]) -> pl.DataFrame:
+    """What lakekit reads: the rows of a table under dynamic options, `branch` among them."""
+    options = dict(options)
+    return open_table(path, branch=options.pop("branch", None)).scan(options=options or None).collect()
