@@ -339,6 +339,12 @@ TABLES = (
     procedure.materialize_deletion_vectors | - | refused | rewrite files without their deleted rows
     """,
     """
+    conformance | ENGINE 14
+    conformance.reader | yes | - | another reader, a function or a program, held against golden, damaged and scripted tables
+    conformance.writer | - | yes | another writer held against scripts, `t.check(deep=True)` and an oracle
+    conformance.drawn | yes | yes | the same on tables that Hypothesis draws; a failing one is shrunk
+    """,
+    """
     scenario | ENGINE 14
     scenario.1 | - | yes | NOT NULL column with a default, insert NULL
     scenario.2 | - | yes | nullable column with a default, insert NULL

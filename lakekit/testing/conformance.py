@@ -186,7 +186,7 @@ def _needs_hypothesis() -> None:
     try:
         import hypothesis  # noqa: F401, PLC0415 - an optional part
     except ImportError as missing:
-        raise Unsupported("drawn tables need hypothesis: pip install 'lakekit[conformance]'", feature="conformance") from missing
+        raise Unsupported("drawn tables need hypothesis: pip install 'lakekit[conformance]'", feature="conformance.drawn") from missing
 
 
 def _outcome(case: Case) -> Outcome:

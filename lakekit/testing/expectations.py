@@ -354,8 +354,8 @@ def apart(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool,
     if not more and not less:
         return None
     return (
-        f"{len(found)} rows, recorded {len(wanted)}; {more.total()} not recorded: {list(more.elements())[:shown]};"
-        f" {less.total()} missing: {list(less.elements())[:shown]}"
+        f"{len(found)} rows, recorded {len(wanted)}; {more.total()} not recorded: {sorted(more.elements())[:shown]};"
+        f" {less.total()} missing: {sorted(less.elements())[:shown]}"
     )
 
 

@@ -52,6 +52,8 @@ NAMED = {
     "catalog.views": "doors/test_catalog_kinds.py::test_a_temporary_view_lives_with_its_catalog",
     "catalog.sql": "doors/test_catalog_sql.py::test_queries",
     "catalog.jdbc": "doors/test_catalog_jdbc.py::test_what_stands_in_the_database",
+    "conformance.drawn": "doors/test_conformance.py::test_a_drawn_mistake_shrinks_to_few_steps",
+    "conformance.reader": "doors/test_conformance.py::test_another_reader_is_held_against_the_same_tables",
     "external-path": "laws/test_external_path.py::test_files_elsewhere_are_read",
     "file.commit-message": "golden/test_model_messages.py::test_commit_messages",
     "file.deletion-vectors": "golden/test_codec_index_files.py::test_the_deletion_files_of_the_reference",

@@ -133,6 +133,8 @@ NAMED = {
     """,
     "roundtrip/test_write_files.py::test_external_paths_in_turn": "external-path option.data-file.external-paths",
     "roundtrip/test_codec_binary_row.py::test_rows_come_back_and_columns_give_the_same_bytes": "binary-row",
+    "doors/test_conformance.py::test_a_writer_that_loses_a_step_fails_by_name": "conformance.writer",
+    "doors/test_conformance.py::test_lakekit_reads_and_writes_what_is_drawn": "conformance.drawn",
     # ---- metadata
     "golden/test_model_json.py::test_what_an_engine_wrote_is_written_again": "file.schema file.snapshot",
     "golden/test_model_json.py::test_hints": "file.hint",

@@ -132,8 +132,9 @@ def tags(said: dict[str, Any], data: bytes) -> None:
     _written_again(said, data, found, respelled=("tagCreateTime", "tagTimeRetained"))
 
 
-def instant(year: int, month: int, day: int, hour: int, minute: int, second: int, nano: int) -> Instant:
-    """A time as recordings list it."""
+def instant(*parts: int) -> Instant:
+    """A time as recordings list it: year, month, day, hour, minute, second, nanosecond."""
+    year, month, day, hour, minute, second, nano = parts
     seconds = (epoch_day(year, month, day) * 24 + hour) * 3600 + minute * 60 + second
     return Instant(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
 
