@@ -9,6 +9,7 @@
     lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
     lakekit features [WORD]                              what lakekit does, and what it refuses
     lakekit conformance [--reader …] [--writer …]        another reader or writer against golden tables: see `cli_testing`
+    lakekit bench PATH | --size ROWS                     what reading costs, against plain Polars over the same files
     lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
     lakekit clone | compact-database | repair WAREHOUSE …                                              the same of a catalog's tables
 
@@ -128,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--open", type=_whole, help="show the inflated bytes of the compressed block over this byte")
     verb.set_defaults(run=show_hex)
     cli_chores.add(verbs, store, shape, _positive)
-    cli_testing.add(verbs, shape, _positive)
+    cli_testing.add(verbs, store, shape, _positive)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)

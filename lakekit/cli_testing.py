@@ -1,4 +1,4 @@
-"""Verbs of the shell for who implements the format.
+"""Verbs of the shell for who implements the format, or wants to know what it costs.
 
     lakekit conformance                                          lakekit itself, against golden files and tables
     lakekit conformance --reader mypackage.paimon:read           a Python function that reads tables
@@ -6,6 +6,8 @@
     lakekit conformance --writer mypackage.paimon:write          a function that follows scripts of steps
     lakekit conformance --writer-command 'mywriter {path} {script}'         any program that does
         --area tables/vectors    --drawn 100 --seed 7    --timeout 60    --all    --list
+    lakekit bench PATH [--turns 5]                               what reading costs, against plain Polars over the same files
+    lakekit bench --size 1000000                                 the same of tables that are made for it
 
 What goes in and out is described in `lakekit.testing.plugged` and `lakekit.testing.scripts`. A person is shown what failed and a count of each area, a pipe
 every case. The exit code is 1 where something failed; what an implementation says that it does not support is no failure.
@@ -18,6 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
+from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
     import argparse
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
 _PROBLEM = 1
 
 
-def add(verbs: Any, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
-    """Makes the verb known to the parser."""
+def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
+    """Makes the verbs known to the parser."""
     verb = verbs.add_parser("conformance", parents=[shape], help="a reader or writer of Paimon tables against golden files, tables and an oracle")
     verb.add_argument("--reader", metavar="MODULE:FUNCTION", help="read(path, options) gives Arrow, Polars or dicts")
     verb.add_argument("--reader-command", metavar="COMMAND", help="a program: {path} {options} {output}; prints a line of JSON for each row")
@@ -44,6 +47,11 @@ def add(verbs: Any, shape: argparse.ArgumentParser, positive: Callable[[str], in
     verb.add_argument("--all", action="store_true", help="show what passed too; to a pipe it always is")
     verb.add_argument("--list", action="store_true", help="only tell the areas and how many cases they have")
     verb.set_defaults(run=conformance)
+    verb = verbs.add_parser("bench", parents=[store, shape], help="what reading a table costs, against plain Polars over the same files")
+    verb.add_argument("path", metavar="PATH", nargs="?", help="the folder of a table")
+    verb.add_argument("--size", metavar="ROWS", type=positive, help="instead of a table of yours: make one of so many rows, with keys and without")
+    verb.add_argument("--turns", metavar="N", type=positive, default=5, help="how often each line is measured; the median is shown")
+    verb.set_defaults(run=bench)
 
 
 def conformance(asked: argparse.Namespace, out: Out) -> int:
@@ -60,6 +68,19 @@ def conformance(asked: argparse.Namespace, out: Out) -> int:
     show.end()
     _shown(out, found, whole=asked.all)
     return 0 if found.ok else _PROBLEM
+
+
+def bench(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit bench PATH | --size ROWS`: a line for each thing that is measured."""
+    from lakekit.testing import bench as measured  # noqa: PLC0415 - as above
+
+    if (asked.path is None) == (asked.size is None):
+        raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
+    if asked.path is not None:
+        lines = measured.bench(open_table(asked.path, storage_options=dict(asked.storage) or None), turns=asked.turns)
+    else:
+        lines = measured.sized(asked.size, turns=asked.turns)
+    out.rows(measured.NAMES, [line.row() for line in lines])
 
 
 def _plugged(asked: argparse.Namespace) -> tuple[Reader | None, Writer | None]:

@@ -1,0 +1,143 @@
+"""What reading a table costs, against plain Polars over the very files it reads, in one run: ratios, as milliseconds say little of another machine.
+
+    lines = bench(lk.open("warehouse/shop.db/orders"), turns=5)      [Line(what="scan", …)]
+    made(folder, rows=1_000_000)                                     an append and a key table to try it on, by path
+
+| line | lakekit | Polars |
+|---|---|---|
+| plan | what the newest snapshot reads, from its metadata | – |
+| scan | all rows, merged where there are keys | `pl.read_parquet` of the same files, every version of every key |
+| columns | one column, merged where there are keys | that column of the same files |
+| filter | a hundredth of the rows by a key or number, by what metadata and indexes spare too | the same filter on a scan of the same files |
+
+Both take turns, and the median counts. Processor time is of all threads of this process: it says what a machine with other work would lose. Files that are not
+Parquet have no counterpart in Polars: their ratio is null.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.table.creating import create
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.table import Table
+
+NAMES = ("table", "line", "rows", "ms", "polars_ms", "ratio", "cpu_ratio")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing measured. `rows`: how many it gave; times are medians in milliseconds; ratios are lakekit's time over that of Polars, None without one."""
+
+    table: str
+    line: str
+    rows: int
+    ms: float
+    polars_ms: float | None = None
+    ratio: float | None = None
+    cpu_ratio: float | None = None
+
+    def row(self) -> tuple[object, ...]:
+        """Its facts under `NAMES`, rounded to what they are worth."""
+        return tuple(round(value, 2) if isinstance(value := getattr(self, name), float) else value for name in NAMES)
+
+
+def bench(table: Table, *, turns: int = 5) -> list[Line]:
+    """Every line of the newest snapshot of a table. Raises what its reads raise."""
+    names = table.schema.to_polars().names()
+    column = next((name for name in table.primary_keys if name not in table.partition_keys), names[0])
+    plain = _plain(table.files()["file_path"].to_list())
+    there = [] if plain is None else [name for name in names if name in plain.collect_schema().names()]
+    asked: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame]]] = [
+        ("scan", lambda frame: frame.select(there) if there else frame),
+        ("columns", lambda frame: frame.select(column)),
+    ]
+    wanted = _hundredth(table, column)
+    if wanted is not None:
+        asked.append(("filter", lambda frame: frame.filter(wanted)))
+    found = [_line(table.name, "plan", turns, lambda: _planned(table), None)]
+    for line, ask in asked:
+        theirs = None if plain is None or column not in there else _counting(ask, plain)
+        found.append(_line(table.name, line, turns, _counting(ask, table), theirs))
+    return found
+
+
+def sized(rows: int, *, turns: int = 5) -> list[Line]:
+    """The same of tables that are made for it, and are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="lakekit-bench-") as folder:
+        return [line for table in made(folder, rows=rows) for line in bench(table, turns=turns)]
+
+
+def _plain(paths: list[str]) -> pl.LazyFrame | None:
+    """The files as Polars reads them by itself; None where they are elsewhere, or not Parquet."""
+    if not paths or any("://" in path or not path.endswith(".parquet") for path in paths):
+        return None
+    return pl.scan_parquet(paths, missing_columns="insert", extra_columns="ignore")
+
+
+def _counting(ask: Callable[[pl.LazyFrame], pl.LazyFrame], source: Table | pl.LazyFrame) -> Callable[[], int]:
+    def run() -> int:
+        return ask(source if isinstance(source, pl.LazyFrame) else source.scan()).collect().height
+
+    return run
+
+
+def _planned(table: Table) -> int:
+    """How many rows a plan of the whole table comes to."""
+    return table.explain().rows_read
+
+
+def _hundredth(table: Table, column: str) -> pl.Expr | None:
+    """A condition on about a hundredth of the values of a column, around its middle; None where it has no order or no values."""
+    if not table.schema.to_polars()[column].is_numeric():
+        return None
+    low, high = table.scan().select(pl.col(column).quantile(0.5).alias("low"), pl.col(column).quantile(0.51).alias("high")).collect().row(0)
+    return None if low is None else pl.col(column).is_between(low, high)
+
+
+def _line(table: str, line: str, turns: int, ours: Callable[[], int], theirs: Callable[[], int] | None) -> Line:
+    rows = ours()
+    if theirs is not None:
+        theirs()
+    mine, other = [], []
+    for _ in range(turns):
+        mine.append(_timed(ours))
+        if theirs is not None:
+            other.append(_timed(theirs))
+    ms = median(wall for wall, _ in mine) * 1000
+    if not other:
+        return Line(table=table, line=line, rows=rows, ms=ms)
+    polars_ms = median(wall for wall, _ in other) * 1000
+    ratio = median(a[0] / b[0] for a, b in zip(mine, other, strict=True))
+    cpu = median(a[1] / max(b[1], 1e-4) for a, b in zip(mine, other, strict=True))
+    return Line(table=table, line=line, rows=rows, ms=ms, polars_ms=polars_ms, ratio=ratio, cpu_ratio=cpu)
+
+
+def _timed(run: Callable[[], int]) -> tuple[float, float]:
+    wall, processor = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - wall, time.process_time() - processor
+
+
+def made(folder: str, *, rows: int) -> list[Table]:
+    """An append table and a key table of so many rows in a folder: four commits each, and of the keys a tenth written again in two more, not compacted."""
+    columns = {"k": "BIGINT NOT NULL", "day": "INT", "text": "STRING", "amount": "DOUBLE"}
+    k = pl.int_range(rows, eager=True)
+    frame = pl.DataFrame({"k": k, "day": (k % 365).cast(pl.Int32), "text": pl.Series([f"text {n % 1000}" for n in range(1000)])[k % 1000], "amount": k * 0.5})
+    append = create(f"{folder}/append", columns)
+    keyed = create(f"{folder}/keyed", columns, primary_keys=["k"], options={"bucket": "2", "write-only": "true"})
+    for part in (frame.gather_every(4, offset) for offset in range(4)):
+        append.append(part)
+        keyed.upsert(part)
+    for offset in (3, 7):
+        keyed.upsert(frame.gather_every(20, offset).with_columns(pl.col("amount") + 1))
+    return [append, keyed]
