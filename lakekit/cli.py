@@ -139,10 +139,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _whole(said: str) -> int:
-    number = int(said, 0)
+    number = _number(said, 0)
     if number < 0:
         raise argparse.ArgumentTypeError("at least 0")
     return number
+
+
+def _number(said: str, base: int = 10) -> int:
+    try:
+        return int(said, base)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a whole number, not {said[:40]!r}") from None
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -153,7 +160,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def _positive(said: str) -> int:
-    number = int(said)
+    number = _number(said)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
     return number

@@ -163,8 +163,8 @@ def expire(asked: argparse.Namespace, out: Out) -> None:
     given = {name: value for name in ("retain_max", "retain_min", "older_than", "expiration") if (value := getattr(asked, name)) is not None}
     for name, value in given.items():
         if name not in allowed[asked.what]:
-            flag = f"--{name.replace('_', '-')}"
-            raise InvalidOption(f"{flag} does not go with {asked.what}, which take {', '.join(allowed[asked.what])}", key=flag, value=str(value))
+            flag, *others = (f"--{one.replace('_', '-')}" for one in (name, *allowed[asked.what]))
+            raise InvalidOption(f"{flag} does not go with {asked.what}, which take {', '.join(others)}", key=flag, value=str(value))
     _told(out, getattr(_open(asked), f"expire_{asked.what}")(**given, dry_run=asked.dry_run))
 
 

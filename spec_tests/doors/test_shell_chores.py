@@ -45,7 +45,7 @@ def test_compact(run, table):
     assert run("compact", "--order-by", "v, k")[0] == USAGE
 
 
-def test_expire(run, table):
+def test_expire(run, table, capsys):
     code, (told,), _ = run("expire", "snapshots", "--retain-max", "2", "--retain-min", "1", "--dry-run")
     assert (code, told["snapshot_ids"], told["dry_run"]) == (FINE, [1, 2], True)
     assert table.snapshots().height == 4
@@ -54,7 +54,11 @@ def test_expire(run, table):
     assert run("expire", "tags", "--older-than", "2020-01-01")[0] == FINE
     assert run("expire", "consumers", "--expiration", "1 d")[0] == FINE
     code, _, err = run("expire", "consumers", "--retain-max", "1")
-    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take expiration\n")
+    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take --expiration\n")
+    for wrong, said in (("two", "a whole number, not 'two'"), ("0", "at least 1")):
+        with pytest.raises(SystemExit):
+            run("expire", "snapshots", "--retain-max", wrong)
+        assert capsys.readouterr().err.endswith(f"argument --retain-max: {said}\n")
     assert run("expire", "snapshots", "--older-than", "long ago")[0] == USAGE
 
 
