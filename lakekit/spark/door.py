@@ -51,6 +51,9 @@ class SparkDoor:
     def query(self, asked: Asked, text: str) -> DataFrame:
         return queries.query(self.spark, asked, text)
 
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        return queries.values(self.spark, asked, text, most)
+
     def names(self, rows: DataFrame) -> list[str]:
         return list(rows.columns)
 
@@ -88,6 +91,9 @@ class SparkDoor:
 
     def merge(self, table: Table, source: DataFrame, *clauses: Clause, on: pl.Expr) -> Commit:
         return merging.merge(self.spark, table, source, *clauses, on=on)
+
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
+        return caring.analyze(self.spark, table, columns=columns)
 
     def compact(self, table: Table, **how: Any) -> Commit:
         return compaction.compact(self.spark, table, **how)

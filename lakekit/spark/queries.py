@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 
 from lakekit.catalog.global_tables import GlobalTable
 from lakekit.catalog.views import View
-from lakekit.errors import InvalidOption, NotFound, TableNotFound
+from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
 from lakekit.format.dtypes import paimon_type
 from lakekit.spark import reads, types
 from lakekit.sql import expressions
+from lakekit.sql.asked import only
 from lakekit.sql.expressions import exp
-from lakekit.sql.words import Words, quoted
+from lakekit.sql.words import Words, quoted, whole
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -33,17 +36,30 @@ if TYPE_CHECKING:
 
 def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
     """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
+    text = whole(text)
     tree = expressions.parsed(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
     there = _Named(spark, asked, text)
     own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
+        if isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
             there.replace(node)
     for column in tree.find_all(exp.Column):
         there.shorten(column)
     return there.frame()
+
+
+def values(spark: SparkSession, asked: Asked, text: str, most: int) -> pl.Series:
+    """The values of a query's only column. Raises `Unsupported` where Spark does not know what it names, and for more than `most` values."""
+    try:
+        df = query(spark, asked, text)
+        found = pl.DataFrame(pl.from_arrow(df.limit(most + 1).toArrow()))
+    except AnalysisException as wrong:
+        msg = f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A MERGE compares row by row"
+        raise Unsupported(msg, feature="spark.sql") from None
+    column = only(found, text, most)
+    return column.dt.convert_time_zone("UTC") if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone else column
 
 
 @dataclass(slots=True)
@@ -109,6 +125,12 @@ class _Named:
         words.accept("FOR")
         words.name("VERSION or TIMESTAMP")
         words.expect("AS", "OF")
+        if str(version.this).upper() == "TIMESTAMP" and words.next is not None and words.next.kind == "word":
+            said = words.call()
+            moment = values(self.spark, self.asked, f"SELECT CAST({said.said} AS TIMESTAMP)", 1)[0]
+            if moment is None:
+                raise InvalidOption(f"TIMESTAMP AS OF {said.said}: that is null, and no time", key="sql")
+            return moment, said.end
         word = words.take("a snapshot, a tag or a time, as a literal", "number", "text")
         if str(version.this).upper() == "VERSION":
             return (literal.name if literal.is_string else int(literal.name)), word.end

@@ -28,8 +28,9 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     """Does one statement over the tables of a catalog, which it names "database.table", and gives its rows.
 
     SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``); INSERT INTO and OVERWRITE, which replaces what
-    `t.overwrite` replaces; DELETE FROM, UPDATE, MERGE INTO, whose conditions and values are columns, literals and plain functions; CREATE, DROP and ALTER of
-    tables and databases, CREATE TABLE … AS a query; TRUNCATE TABLE, SHOW, DESCRIBE; CALL sys.<procedure>. What changes rows gives one row, `snapshot_id`
+    `t.overwrite` replaces; DELETE FROM, UPDATE, MERGE INTO, whose conditions and values are columns, literals and plain functions, and whatever names no
+    column, subqueries too, which Spark computes once, before; CREATE, DROP and ALTER of tables and databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE
+    TABLE, SHOW, DESCRIBE; CALL sys.<procedure>. What changes rows gives one row, `snapshot_id`
     (null: nothing was to be done) and `row_count`; definitions give none. A name of one part is a view of the session where there is one, else of the
     session's current database.
 

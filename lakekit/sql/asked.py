@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
-from lakekit.errors import InvalidOption
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ class Answer:
     rows: Sequence[Row] = ()
 
 
+def only(found: pl.DataFrame, text: str, most: int) -> pl.Series:
+    """The only column of a query's rows. Raises `SchemaMismatch` for several, `Unsupported` for more rows than `most`."""
+    if found.width != 1:
+        raise SchemaMismatch(f"{text} gives {found.width} columns, where one is wanted")
+    if found.height > most:
+        raise Unsupported(f"{text} gives more than {most} values: make it the source of a MERGE", feature="catalog.sql")
+    return found.to_series()
+
+
 class Door(Protocol):
     """Who computes rows and changes tables for a statement. Methods raise what the methods of tables raise that they stand for."""
 
@@ -62,6 +71,10 @@ class Door(Protocol):
 
     def query(self, asked: Asked, text: str) -> Rows:
         """The rows of a query."""
+        ...
+
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        """The values of a query's only column. Raises `SchemaMismatch` for several, `Unsupported` for more values than `most`."""
         ...
 
     def names(self, rows: Rows) -> list[str]:
@@ -95,6 +108,7 @@ class Door(Protocol):
     def delete(self, table: Table, where: pl.Expr | str) -> Commit: ...
     def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit: ...
     def merge(self, table: Table, source: Rows, *clauses: Clause, on: pl.Expr) -> Commit: ...
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit: ...
     def compact(self, table: Table, **how: Any) -> Commit: ...
     def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit: ...
     def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame: ...

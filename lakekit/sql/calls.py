@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 _LIMITS = {"long": 2**63, "int": 2**31}
+_TASKS = ("sink.parallelism", "scan.parallelism")
 _RESULT = "result boolean"
 
 
@@ -52,7 +53,7 @@ class Call:
 
     def table(self, name: str, options: str | None = None) -> Table:
         """The table of a name, with options such as "a=b,c=d" put over its own. Raises what the catalog raises."""
-        return self.asked.table(self.full(name), options_of(options))
+        return self.asked.table(self.full(name), table_options(options))
 
     def time(self, text: str | None) -> datetime | None:
         """A time of the door's zone, or milliseconds since 1970. Raises `InvalidOption`."""
@@ -175,6 +176,12 @@ def options_of(text: str | None) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def table_options(text: str | None) -> dict[str, str] | None:
+    """Options of a table as "a=b,c=d", without those that say how many tasks another engine runs: Spark has as many as it has. Raises `InvalidOption`."""
+    found = options_of(text)
+    return found and {key: value for key, value in found.items() if key not in _TASKS}
+
+
 def partitions_of(text: str) -> list[dict[str, str]]:
     """Partitions as "dt=1,hh=2;dt=3". Raises `InvalidOption`."""
     found = [options_of(one) for one in text.split(";") if one.strip()]
@@ -190,12 +197,17 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
         return expression(parsed(where, "condition"), Scope(sides=(side,)))
     if partitions is None:
         return None
-    wanted = partitions_of(partitions)
+    wanted = [{name: _unquoted(value) for name, value in one.items()} for one in partitions_of(partitions)]
     names = sorted({name for one in wanted for name in one})
     if not wanted or not set(names) <= set(table.partition_keys):
         raise InvalidOption(f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", key="partitions")
     chosen = [pl.all_horizontal(*(pl.col(name).cast(pl.String) == value for name, value in one.items())) for one in wanted]
     return pl.any_horizontal(*chosen)
+
+
+def _unquoted(value: str) -> str:
+    """A value as it is; in quotes, as SQL writes a text, what is between them."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
 def did() -> Sequence[Row]:

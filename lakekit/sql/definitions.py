@@ -1,4 +1,4 @@
-"""What tables and databases are, by statement: CREATE, DROP, ALTER, TRUNCATE, SHOW and DESCRIBE in Spark's words.
+"""What tables and databases are, by statement: CREATE, DROP, ALTER and TRUNCATE in Spark's words.
 
     CREATE TABLE shop.orders (id BIGINT NOT NULL, day STRING COMMENT 'of the order') PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')
     ALTER TABLE shop.orders ADD COLUMN total DECIMAL(10, 2) AFTER id
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _USING = ("paimon", "lakekit")
 _MORE = (("PRECISION",), ("WITH", "LOCAL", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE"))
 """Words of a type behind its parentheses."""
+_WITHOUT = ("FUNCTION", "CATALOG", "INDEX")
 _OPEN, _CLOSE = ("(", "<"), (")", ">")
 
 
@@ -48,7 +49,7 @@ class Defined:
 def defined(asked: Asked) -> Defined:
     """What follows the name in CREATE TABLE: columns in parentheses, where there are some, and more."""
     fields, keys = _fields(asked) if asked.words.is_next("(") else ([], [])
-    partition_keys, comment, options = table_words(asked.words)
+    partition_keys, comment, options = table_words(asked, fields)
     asked.words.end()
     return Defined(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
@@ -69,6 +70,18 @@ def create_database(asked: Asked) -> Answer:
     return Answer()
 
 
+def refuse_others(words: Words, does: str) -> None:
+    """Raises `Unsupported` for what a catalog has not, by its name."""
+    is_replaced = words.accept("OR", "REPLACE")
+    if is_replaced:
+        what = next((one for one in ("TEMPORARY", "GLOBAL", "VIEW") if words.is_next(one)), "TABLE")
+        msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (", or INSERT OVERWRITE keeps the table" if what == "TABLE" else "")
+        raise Unsupported(msg, feature="catalog.sql")
+    found = next((one for one in (*_WITHOUT, *(["EXTERNAL"] if does == "CREATE" else [])) if words.is_next(one)), None)
+    if found is not None:
+        raise Unsupported(f"{does} {found} is not done: a catalog has tables, views and databases", feature="catalog.sql")
+
+
 def drop(asked: Asked) -> Answer:
     """DROP DATABASE and DROP TABLE."""
     words = asked.words
@@ -81,6 +94,7 @@ def drop(asked: Asked) -> Answer:
         asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
         return Answer()
     words.accept("MATERIALIZED")
+    refuse_others(words, "DROP")
     words.expect("TABLE")
     is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
     words.accept("PURGE")
@@ -89,8 +103,9 @@ def drop(asked: Asked) -> Answer:
     return Answer()
 
 
-def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
-    """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties."""
+def table_words(asked: Asked, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
+    """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties. Partition columns with a type join `fields`."""
+    words = asked.words
     partitions: list[str] = []
     comment: str | None = None
     options: dict[str, str] = {}
@@ -100,14 +115,35 @@ def table_words(words: Words) -> tuple[list[str], str | None, dict[str, str]]:
             if source.lower() not in _USING:
                 raise Unsupported(f"CREATE TABLE … USING {source}: it makes Paimon tables; leave USING out", feature="catalog.sql")
         elif words.accept("PARTITIONED", "BY"):
-            partitions = names(words)
+            partitions = _partition_columns(asked, fields)
         elif words.accept("COMMENT"):
             comment = words.string()
+        elif words.is_next("LOCATION"):
+            raise Unsupported("CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or lk.create(path, …)", feature="catalog.sql")
         elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS") or words.accept("WITH"):
             options |= properties(words)
         else:
             raise words.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
     return partitions, comment, options
+
+
+def _partition_columns(asked: Asked, fields: list[Field] | None) -> list[str]:
+    """The columns of PARTITIONED BY: those of the table, or new ones with their types, which become the last."""
+    words = asked.words
+    words.expect("(")
+    found: list[str] = []
+    while not found or words.accept(","):
+        name = words.name("a column")
+        if words.is_next("("):
+            raise Unsupported(f"PARTITIONED BY ({name}(…)): tables are partitioned by columns; make one of the value", feature="catalog.sql")
+        if fields is not None and not words.is_next(",") and not words.is_next(")"):
+            t, comment, default, place = _column(asked)
+            if place:
+                raise words.wrong("no place and no PRIMARY KEY, but , or )")
+            fields.append(Field(name, t, comment=comment, default=default))
+        found.append(name)
+    words.expect(")")
+    return found
 
 
 def names(words: Words) -> list[str]:
@@ -178,13 +214,27 @@ def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, A
         elif words.accept("COMMENT"):
             comment = words.string()
         elif words.accept("DEFAULT"):
-            default = words.take("a literal", "text", "number", "word").value
+            default = default_of(words)
         elif words.accept("FIRST"):
             place = {"first": True}
         elif words.accept("AFTER"):
             place = {"after": ".".join(words.names("a column"))}
         else:
             return t, comment, default, place
+
+
+def default_of(words: Words) -> str | None:
+    """What stands after DEFAULT, as the text that a table keeps: a literal, a number below zero, DATE or TIMESTAMP before a text; None for NULL."""
+    if words.accept("NULL"):
+        return None
+    sign = "-" if words.accept("-") else ""
+    if not sign and any(words.is_next(word) for word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")):
+        words.at += 1
+        return words.string()
+    if not sign and (words.accept("TRUE") or words.accept("FALSE")):
+        return words.before.lower()
+    word = words.take("a literal", *(("number",) if sign else ("text", "number")))
+    return sign + (word.value.rstrip("lLsSyYdDfF") if word.kind == "number" else word.value)
 
 
 def _type(asked: Asked) -> DataType:
@@ -223,14 +273,15 @@ def alter(asked: Asked) -> Answer:
         words.end()
         asked.catalog.rename_table(name, asked.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
         return Answer()
-    if words.accept("DROP", "PARTITION"):
+    if words.accept("DROP", "PARTITION") or words.accept("DROP", "IF", "EXISTS", "PARTITION"):
         return _drop_partitions(asked, asked.table(name))
     table = asked.table(name)
     for start, reads in _ALTERS:
         if words.accept(*start):
             made = reads(asked, table)
             words.end()
-            table.alter(*made)
+            if made:
+                table.alter(*made)
             return Answer()
     raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
 
@@ -248,16 +299,17 @@ def _alter_database(asked: Asked) -> Answer:
 
 def _drop_partitions(asked: Asked, table: Table) -> Answer:
     words = asked.words
-    found = [_partition(words)]
+    found = [partition_of(words)]
     while words.accept(","):
         words.expect("PARTITION")
-        found.append(_partition(words))
+        found.append(partition_of(words))
     words.end()
     table.drop_partitions(found)
     return Answer()
 
 
-def _partition(words: Words) -> dict[str, str]:
+def partition_of(words: Words) -> dict[str, str]:
+    """Partition columns and their values, as in (dt = '2024-03-31', hour = 7)."""
     found = {}
     words.expect("(")
     while True:
@@ -276,13 +328,12 @@ def _path(words: Words) -> str:
 
 def _added(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     words = asked.words
-    if not words.is_next("("):
-        return [_one_added(asked)]
-    words.expect("(")
+    in_parentheses = words.accept("(")
     found = [_one_added(asked)]
     while words.accept(","):
         found.append(_one_added(asked))
-    words.expect(")")
+    if in_parentheses:
+        words.expect(")")
     return found
 
 
@@ -296,15 +347,16 @@ def _one_added(asked: Asked) -> TableChange:
     return changes.add_column(name, t, comment=comment, **place)
 
 
-def _dropped(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _dropped(asked: Asked, table: Table) -> list[TableChange]:
     words = asked.words
-    in_parentheses = words.accept("(")
-    found = [changes.drop_column(_path(words))]
+    is_lenient, in_parentheses = words.accept("IF", "EXISTS"), words.accept("(")
+    paths = [_path(words)]
     while words.accept(","):
-        found.append(changes.drop_column(_path(words)))
+        paths.append(_path(words))
     if in_parentheses:
         words.expect(")")
-    return list(found)
+    there = table.handle().schema
+    return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or there.has(path)]
 
 
 def _renamed(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
@@ -314,7 +366,14 @@ def _renamed(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 -
 
 
 def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT."""
+    """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT; of several columns with commas between them."""
+    found = _one_altered(asked)
+    while asked.words.accept(","):
+        found += _one_altered(asked)
+    return found
+
+
+def _one_altered(asked: Asked) -> list[TableChange]:
     words, name = asked.words, _path(asked.words)
     if words.accept("TYPE"):
         return [changes.update_type(name, _type(asked))]
@@ -329,7 +388,7 @@ def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 -
     if words.accept("DROP", "NOT", "NULL"):
         return [changes.update_nullability(name, nullable=True)]
     if words.accept("SET", "DEFAULT"):
-        return [changes.update_default(name, words.take("a literal", "text", "number", "word").value)]
+        return [changes.update_default(name, default_of(words))]
     if words.accept("DROP", "DEFAULT"):
         return [changes.update_default(name, None)]
     raise words.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
@@ -361,6 +420,9 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]
     (("DROP", "COLUMN"), _dropped),
     (("RENAME", "COLUMN"), _renamed),
     (("ALTER", "COLUMN"), _altered),
+    (("ALTER",), _altered),
+    (("CHANGE", "COLUMN"), _altered),
+    (("CHANGE",), _altered),
     (("SET", "TBLPROPERTIES"), _set),
     (("UNSET", "TBLPROPERTIES"), _unset),
     (("SET",), _set),
@@ -368,7 +430,7 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]
 )
 
 
-# ---- TRUNCATE, SHOW, DESCRIBE ----------------------------------------------------------------------------------------------------------------------
+# ---- TRUNCATE ---------------------------------------------------------------------------------------------------------------------------------------
 
 
 def truncate(asked: Asked) -> Answer:
@@ -376,43 +438,10 @@ def truncate(asked: Asked) -> Answer:
     words = asked.words
     words.expect("TABLE")
     table = asked.table(asked.name())
-    partition = _partition(words) if words.accept("PARTITION") else None
+    partition = partition_of(words) if words.accept("PARTITION") else None
     words.end()
     if partition is None:
         table.truncate()
     else:
         table.drop_partitions([partition])
     return Answer()
-
-
-def show(asked: Asked) -> Answer:
-    """SHOW DATABASES, TABLES, PARTITIONS and CREATE TABLE."""
-    words, catalog = asked.words, asked.catalog
-    if words.accept("DATABASES") or words.accept("SCHEMAS") or words.accept("NAMESPACES"):
-        words.end()
-        return Answer("namespace string", [(name,) for name in catalog.databases()])
-    if words.accept("TABLES"):
-        is_said = words.accept("IN") or words.accept("FROM")
-        database = words.name("a database") if is_said else asked.door.database
-        words.end()
-        rows = catalog.tables(database).select("database", "table").rows()  # scalar: one a table
-        return Answer("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows])
-    if words.accept("CREATE", "TABLE"):
-        table = asked.table(asked.name())
-        words.end()
-        return Answer("createtab_stmt string", [(table.to_sql(),)])
-    words.expect("PARTITIONS")
-    table = asked.table(asked.name())
-    words.end()
-    values = table.partitions()["values"].to_list()  # scalar: one a partition
-    paths = ["/".join(f"{key}={'null' if value is None else value}" for key, value in row.items()) for row in values]
-    return Answer("partition string", [(path,) for path in paths])
-
-
-def describe(asked: Asked) -> Answer:
-    """DESCRIBE TABLE: its columns."""
-    asked.words.accept("TABLE")
-    fields = asked.table(asked.name()).schema.fields
-    asked.words.end()
-    rows = [(field.name, asked.door.type_text(field.type), field.comment) for field in fields]
-    return Answer("col_name string, data_type string, comment string", rows)

@@ -2,8 +2,8 @@
 
     t.v + s.v * 2 > 7 AND d = '2024-03-31'   ->   pl.col("v").cast(Int64) + lk.source("v")… > 7  &  pl.col("d") == date(2024, 3, 31)
 
-A literal is a value and never text again. Whole numbers are added and multiplied as BIGINT, so that nothing wraps unseen. What is not here is refused by its
-name: Spark computes it in the source of a MERGE, or in a SELECT.
+A literal is a value and never text again. Numbers are widened as Spark widens them (`arithmetic`). What names no column, as `current_date() - INTERVAL 3 DAYS`
+or a subquery, the door computes once, before. What is not here is refused by its name: Spark computes it in the source of a MERGE, or in a SELECT.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
-from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
+from lakekit.sql import arithmetic
+from lakekit.sql.arithmetic import Number
 from lakekit.sql.words import Words
 
 try:
@@ -31,14 +33,15 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="catalog.sql") from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     Node = Any
     """A node of sqlglot's tree."""
 
 _COMPARED: Mapping[Any, Callable[[Any, Any], Any]] = {exp.EQ: eq, exp.NEQ: ne, exp.GT: gt, exp.GTE: ge, exp.LT: lt, exp.LTE: le}
-_COMPUTED: Mapping[Any, Callable[[Any, Any], Any]] = {exp.Add: add, exp.Sub: sub, exp.Mul: mul}
-_CAST = {
+_COMPUTED: Mapping[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV"}
+_DIVIDES = frozenset({"/", "%", "DIV"})
+_CAST: Mapping[str, pl.DataType] = {
     "BIGINT": pl.Int64(),
     "INT": pl.Int32(),
     "SMALLINT": pl.Int16(),
@@ -47,7 +50,9 @@ _CAST = {
     "FLOAT": pl.Float32(),
     "TEXT": pl.String(),
 }
-_HIDDEN = frozenset({"safe", "coalesce", "_type", "quoted", "is_string", "include", "nested"})
+_PARTS = 3
+"""Of the name of a column: database, table, column."""
+_HIDDEN = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested"})
 """What sqlglot notes of a node that says nothing about its meaning here."""
 
 
@@ -66,6 +71,8 @@ class Scope:
 
     sides: tuple[Side, ...]
     zone: str = "UTC"
+    ask: Callable[[str], pl.Series] | None = None
+    """What gives the values of the only column of a query, computed by the door."""
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
@@ -112,6 +119,27 @@ def parsed(text: str, what: str, *, reads_texts: bool = True) -> Node:
 
 def expression(node: Node, scope: Scope) -> pl.Expr:
     """The Polars expression of a tree. Raises `Unsupported` for what is not computed here, `ColumnNotFound`, `SchemaMismatch`."""
+    try:
+        return _made(node, scope)
+    except (Unsupported, SchemaMismatch, ColumnNotFound) as wrong:
+        if scope.ask is None or not _is_constant(node):
+            raise
+        refusal = wrong
+    try:
+        values = scope.ask(f"SELECT {node.sql('spark')} AS value")
+    except InvalidOption:  # nor does the one who is asked
+        raise refusal from None
+    return pl.lit(values[0], values.dtype)
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether the door knows the value without a row: no column outside of subqueries, no zero to divide by, and the same whenever it is asked."""
+    if any(one.find_ancestor(exp.Query) is None for one in node.find_all(exp.Column, exp.Div, exp.Mod, exp.IntDiv)):
+        return False
+    return next(node.find_all(*_UNSTEADY), None) is None
+
+
+def _made(node: Node, scope: Scope) -> pl.Expr:
     kind = type(node)
     if kind in _COMPARED:
         left, right = _two(node.this, node.expression, scope)
@@ -128,47 +156,76 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
 
 def refused(node: Node) -> Unsupported:
     """The error for what is not computed here."""
-    return Unsupported(
-        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - *, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
-        "IS, CASE, IF, COALESCE, CAST, CONCAT, UPPER, LOWER, LENGTH and ABS are. Compute it in the source of a MERGE, or give `update` a Polars expression",
-        feature="catalog.sql",
+    msg = (
+        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - * / % DIV, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
+        "IS, CASE, IF, COALESCE, NULLIF, CAST, CONCAT, UPPER, LOWER, LENGTH, ABS and what names no column are. Compute it in the source of a MERGE, or "
+        "give `update` a Polars expression"
     )
+    return Unsupported(msg, feature="catalog.sql")
 
 
 # ---- literals ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
-    return pl.lit(_value(node))
+    value = _value(node)
+    return arithmetic.decimal(value).expr if isinstance(value, Decimal) else pl.lit(value)
 
 
-def _value(node: Node) -> str | int | float:
-    if node.is_string:
-        return str(node.this)
+def _value(node: Node) -> str | int | float | Decimal:
+    """A literal's value: with a point it is a DECIMAL, with an exponent a DOUBLE."""
     said = str(node.this)
-    return int(said) if said.isdecimal() else float(said)
+    if node.is_string:
+        return said
+    if said.isdecimal():
+        return int(said)
+    if "e" in said.lower():
+        return float(said)
+    value = Decimal(said)
+    if len(value.as_tuple().digits) > arithmetic.MOST_DIGITS:
+        raise SchemaMismatch(f"{said} has more digits than a DECIMAL holds")
+    return value
 
 
 def _two(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
     """Two values to compare: a literal is read as the other's type, as Spark does with texts that are days or moments."""
-    return _beside(left, right, scope), _beside(right, left, scope)
+    one, other = _beside(left, right, scope), _beside(right, left, scope)
+    dtypes = _dtype(one, left, scope), _dtype(other, right, scope)
+    if all(dtype.is_numeric() for dtype in dtypes):
+        pair = arithmetic.alike(Number(expr=one, dtype=dtypes[0]), Number(expr=other, dtype=dtypes[1]))
+        return pair[0].expr, pair[1].expr
+    if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
+        return _at(left, one, dtypes, scope), _at(right, other, dtypes[::-1], scope)
+    return one, other
+
+
+def _at(node: Node, found: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
+    """A day or a moment, of the first type, beside one of the second: a day begins in the session's zone, where a moment without a zone is one too."""
+    own, other = dtypes
+    if isinstance(own, pl.Date) and isinstance(other, pl.Datetime):
+        found, own = found.cast(pl.Datetime("us")), pl.Datetime("us")
+    zones = [getattr(dtype, "time_zone", None) for dtype in (own, other)]
+    if zones[0] == zones[1] or isinstance(other, pl.Date) or not _is_constant(node):
+        return found
+    if zones[1] is not None:
+        return found.dt.replace_time_zone(scope.zone, ambiguous="earliest").dt.convert_time_zone(zones[1])
+    return found.dt.convert_time_zone(scope.zone).dt.replace_time_zone(None)
 
 
 def _beside(node: Node, other: Node, scope: Scope) -> pl.Expr:
-    plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and _type(node) in ("DATE", "TIMESTAMP") else node
+    plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and type_of(node) in ("DATE", "TIMESTAMP") else node
     if not isinstance(plain, exp.Literal) or isinstance(other, exp.Literal):
         return expression(node, scope)
-    dtype = _dtype(other, scope)
+    dtype = dtype_of(other, scope)
     if plain.is_string and isinstance(dtype, (pl.Date, pl.Datetime)):
-        return pl.lit(_moment(str(plain.this), dtype, scope), dtype)
-    if not plain.is_string and isinstance(dtype, pl.Decimal):
-        return pl.lit(Decimal(str(plain.this)))
+        return pl.lit(moment(str(plain.this), dtype, scope), dtype)
     if plain.is_string != isinstance(dtype, pl.String) and not isinstance(dtype, pl.Null) and plain is node:
         raise SchemaMismatch(f"{node.sql('spark')} is compared with {other.sql('spark')}, which is {dtype}: write it as that type, or CAST it")
     return expression(node, scope)
 
 
-def _moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
+def moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
+    """A text as a value of a column of days or moments. Raises `SchemaMismatch` for what is none."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -185,9 +242,14 @@ def _moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
     return (found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(scope.zone))).astimezone(ZoneInfo(zone))
 
 
-def _dtype(node: Node, scope: Scope) -> pl.DataType:
+def dtype_of(node: Node, scope: Scope) -> pl.DataType:
+    """The type of a tree's expression. Raises what `expression` raises, `SchemaMismatch` where it does not fit its columns."""
+    return _dtype(expression(node, scope), node, scope)
+
+
+def _dtype(found: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
     try:
-        return pl.LazyFrame(schema=scope.schema).select(expression(node, scope).alias("")).collect_schema().dtypes()[0]
+        return pl.LazyFrame(schema=scope.schema).select(found.alias("")).collect_schema().dtypes()[0]
     except pl.exceptions.PolarsError as wrong:
         raise SchemaMismatch(f"{node.sql('spark')} does not fit its columns: {wrong}") from None
 
@@ -196,30 +258,83 @@ def _dtype(node: Node, scope: Scope) -> pl.DataType:
 
 
 def _column(node: Node, scope: Scope) -> pl.Expr:
-    return pl.col(scope.column(node))
+    """A column, or a part of one: `r.a.b`, also with its table before it."""
+    path = [part for part in node.parts if isinstance(part, exp.Identifier)]
+    wrong = ColumnNotFound(f"{node.sql('spark')} is no column here", name=node.name)
+    for end in range(len(path), 0, -1):
+        column = exp.Column(**dict(zip(("this", "table", "db"), [part.copy() for part in path[end - 1 :: -1]], strict=False)))
+        try:
+            name = scope.column(column) if end <= _PARTS else None
+        except ColumnNotFound as missing:
+            wrong = missing if end == len(path) else wrong
+            continue
+        found = None if name is None else _part(name, [one.name for one in path[end:]], scope)
+        if found is not None:
+            return found
+    raise wrong
+
+
+def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
+    """A column's part that names lead to; None where it has none of that name."""
+    found, dtype = pl.col(name), scope.schema[name]
+    for field in fields:
+        parts: dict[str, Any] = {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        if field not in parts:
+            return None
+        found, dtype = found.struct.field(field), parts[field]
+    return found
 
 
 def _computed(node: Node, scope: Scope) -> pl.Expr:
     sides = [node.this, node.expression]
-    for side in sides:
-        dtype = _dtype(side, scope)
+    dtypes = [dtype_of(side, scope) for side in sides]
+    for side, dtype in zip(sides, dtypes, strict=True):
         if not dtype.is_numeric() and not isinstance(dtype, pl.Null):
             raise SchemaMismatch(f"{node.sql('spark')} computes with {side.sql('spark')}, which is {dtype} and no number")
-    left, right = (_wide(side, other, scope) for side, other in (sides, sides[::-1]))
-    return _COMPUTED[type(node)](left, right)
+    if any(isinstance(dtype, pl.Null) for dtype in dtypes):
+        return pl.lit(None, next((dtype for dtype in dtypes if not isinstance(dtype, pl.Null)), pl.Null()))
+    sign = _COMPUTED[type(node)]
+    if sign in _DIVIDES and not _is_no_zero(node.expression):
+        divisor = node.expression.sql("spark")
+        msg = f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
+        raise Unsupported(msg, feature="catalog.sql")
+    found = arithmetic.computed(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
+    if found is None:
+        raise refused(node)
+    return found.expr
 
 
-def _wide(node: Node, other: Node, scope: Scope) -> pl.Expr:
-    found = _beside(node, other, scope)
-    return found.cast(pl.Int64) if _dtype(node, scope).is_integer() else found
+def _number(node: Node, dtype: pl.DataType, scope: Scope) -> Number:
+    found = expression(node, scope)
+    if isinstance(node, exp.Literal) and dtype.is_integer():  # of as many digits as it is written with, beside a DECIMAL
+        small = next(small for small, digits in _SMALL if len(str(node.this)) <= digits)
+        return Number(expr=found.cast(small), dtype=small)
+    return Number(expr=found, dtype=dtype)
+
+
+def _is_no_zero(node: Node) -> bool:
+    """Whether a divisor is a number other than zero, or NULL instead of one."""
+    least = 0.0
+    while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
+        least = 1.0 if isinstance(node, exp.Cast) else least  # what is cut towards zero is none then
+        node = node.this
+    if isinstance(node, exp.Nullif):
+        zero = node.expression
+        return isinstance(zero, exp.Literal) and not zero.is_string and not float(str(zero.this))
+    return isinstance(node, exp.Literal) and not node.is_string and float(str(node.this)) > 0 and float(str(node.this)) >= least
+
+
+def _wide(node: Node, scope: Scope) -> pl.Expr:
+    found = expression(node, scope)
+    return found.cast(pl.Int64) if dtype_of(node, scope).is_integer() else found
 
 
 def _neg(node: Node, scope: Scope) -> pl.Expr:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         value = _value(node.this)
         assert not isinstance(value, str)
-        return pl.lit(-value)
-    return -_wide(node.this, node.this, scope)
+        return arithmetic.decimal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
+    return -_wide(node.this, scope)
 
 
 def _is(node: Node, scope: Scope) -> pl.Expr:
@@ -232,9 +347,32 @@ def _is(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _in(node: Node, scope: Scope) -> pl.Expr:
+    if node.args.get("query") is not None:
+        return _among(node, scope)
     if not node.expressions:
         raise refused(node)
     return reduce(or_, [eq(*_two(node.this, one, scope)) for one in node.expressions])
+
+
+def _among(node: Node, scope: Scope) -> pl.Expr:
+    """Whether a value is among those of a subquery, of which one that is null leaves it open."""
+    if scope.ask is None:
+        raise refused(node)
+    values, dtype = scope.ask(node.args["query"].this.sql("spark")), dtype_of(node.this, scope)
+    found, known = expression(node.this, scope), values.drop_nulls().unique()
+    if dtype.is_integer() and known.dtype.is_integer():
+        found, known = found.cast(pl.Int64), known.cast(pl.Int64)
+    elif isinstance(dtype, pl.Decimal) and isinstance(known.dtype, pl.Decimal):
+        both = pl.Decimal(arithmetic.MOST_DIGITS, max(dtype.scale, known.dtype.scale))
+        found, known = found.cast(both), known.cast(both)
+    elif isinstance(dtype, pl.Datetime) and isinstance(known.dtype, pl.Datetime) and dtype.time_zone == known.dtype.time_zone:
+        known = known.cast(dtype)
+    elif dtype != known.dtype and len(known):
+        raise SchemaMismatch(f"{node.this.sql('spark')} is {dtype}, and the query gives {known.dtype}: CAST one of them")
+    if not len(values):
+        return pl.lit(False)
+    is_in = found.is_in(known.implode()) if len(known) else pl.when(found.is_not_null()).then(None).cast(pl.Boolean)
+    return is_in if len(known) and not values.null_count() else pl.when(is_in).then(True).otherwise(None)
 
 
 def _between(node: Node, scope: Scope) -> pl.Expr:
@@ -250,17 +388,18 @@ def _like(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _text(node: Node, scope: Scope) -> pl.Expr:
-    dtype = _dtype(node, scope)
+    dtype = dtype_of(node, scope)
     if not isinstance(dtype, (pl.String, pl.Null)):
         raise SchemaMismatch(f"{node.sql('spark')} is {dtype} and no text: CAST it to STRING")
     return expression(node, scope)
 
 
 def _case(node: Node, scope: Scope) -> pl.Expr:
-    default = node.args.get("default")
+    default, subject = node.args.get("default"), node.args.get("this")
     found = pl.lit(None) if default is None else expression(default, scope)
     for one in reversed(node.args["ifs"]):
-        found = pl.when(expression(one.this, scope)).then(expression(one.args["true"], scope)).otherwise(found)
+        is_so = expression(one.this, scope) if subject is None else eq(*_two(subject, one.this, scope))
+        found = pl.when(is_so).then(expression(one.args["true"], scope)).otherwise(found)
     return found
 
 
@@ -270,21 +409,30 @@ def _if(node: Node, scope: Scope) -> pl.Expr:
     return pl.when(expression(node.this, scope)).then(then).otherwise(pl.lit(None) if other is None else expression(other, scope))
 
 
-def _type(node: Node) -> str:
+def type_of(node: Node) -> str:
+    """The name of the type that a CAST names; TIMESTAMP for each kind of it."""
     name = str(node.args["to"].this.name)
     return "TIMESTAMP" if name.startswith("TIMESTAMP") else name
 
 
 def _cast(node: Node, scope: Scope) -> pl.Expr:
-    to, literal = _type(node), node.this
+    to, literal = type_of(node), node.this
     if isinstance(literal, exp.Literal) and literal.is_string and to in ("DATE", "TIMESTAMP"):
-        moment: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
-        return pl.lit(_moment(str(literal.this), moment, scope), moment)
-    dtype, found = _dtype(node.this, scope), expression(node.this, scope)
-    whole, same = dtype.is_integer(), to == "TEXT" and isinstance(dtype, pl.String)
-    if to not in _CAST or node.args["to"].expressions or not (whole or same or isinstance(dtype, pl.Null)):
+        kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
+        return pl.lit(moment(str(literal.this), kind, scope), kind)
+    found, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _wanted(node.args["to"], to)
+    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or arithmetic.casts(dtype, wanted)):
         raise refused(node)
-    return found.cast(_CAST[to], strict=True)
+    return found.cast(wanted, strict=True)
+
+
+def _wanted(to: Node, name: str) -> pl.DataType | None:
+    """The type that a CAST names; None for one that is not made here."""
+    sizes = [int(str(one.this.this)) for one in to.expressions]
+    if name == "DECIMAL":
+        digits, scale = (*sizes, *(10, 0)[len(sizes) :])
+        return pl.Decimal(digits, scale)
+    return None if sizes else _CAST.get(name)
 
 
 def _concat(node: Node, scope: Scope) -> pl.Expr:
@@ -296,10 +444,18 @@ def _coalesce(node: Node, scope: Scope) -> pl.Expr:
     return pl.coalesce(expression(one, scope) for one in (node.this, *node.expressions))
 
 
+def _nullif(node: Node, scope: Scope) -> pl.Expr:
+    return pl.when(eq(*_two(node.this, node.expression, scope))).then(None).otherwise(expression(node.this, scope))
+
+
+_SMALL: Sequence[tuple[pl.DataType, int]] = ((pl.Int8(), 2), (pl.Int16(), 4), (pl.Int32(), 9), (pl.Int64(), 99))
+"""Types of whole numbers, each with the digits that always fit."""
+_UNSTEADY = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star)
+"""What is another value each time, or may be, as a function that is not known may."""
 _ONE = frozenset({"this"})
 _BOTH = frozenset({"this", "expression"})
 _KNOWN: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]] = {
-    exp.Column: (_column, frozenset({"this", "table", "db"})),
+    exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
     exp.Literal: (_literal, _ONE),
     exp.Boolean: (lambda node, _: pl.lit(bool(node.this)), _ONE),
     exp.Null: (lambda _, __: pl.lit(None), frozenset()),
@@ -310,19 +466,20 @@ _KNOWN: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]] = {
     exp.Or: (lambda node, scope: or_(expression(node.this, scope), expression(node.expression, scope)), _BOTH),
     exp.NullSafeEQ: (lambda node, scope: pl.Expr.eq_missing(*_two(node.this, node.expression, scope)), _BOTH),
     exp.Is: (_is, _BOTH),
-    exp.In: (_in, frozenset({"this", "expressions"})),
+    exp.In: (_in, frozenset({"this", "expressions", "query"})),
     exp.Between: (_between, frozenset({"this", "low", "high"})),
     exp.Like: (_like, _BOTH),
-    exp.Case: (_case, frozenset({"ifs", "default"})),
+    exp.Case: (_case, frozenset({"this", "ifs", "default"})),
     exp.If: (_if, frozenset({"this", "true", "false"})),
     exp.Cast: (_cast, frozenset({"this", "to"})),
     exp.TryCast: (_cast, frozenset({"this", "to"})),
+    exp.Nullif: (_nullif, _BOTH),
     exp.Coalesce: (_coalesce, frozenset({"this", "expressions"})),
     exp.Concat: (_concat, frozenset({"expressions"})),
     exp.DPipe: (_concat, _BOTH),
     exp.Upper: (lambda node, scope: _text(node.this, scope).str.to_uppercase(), _ONE),
     exp.Lower: (lambda node, scope: _text(node.this, scope).str.to_lowercase(), _ONE),
     exp.Length: (lambda node, scope: _text(node.this, scope).str.len_chars().cast(pl.Int32), _ONE),
-    exp.Abs: (lambda node, scope: _wide(node.this, node.this, scope).abs(), _ONE),
+    exp.Abs: (lambda node, scope: _wide(node.this, scope).abs(), _ONE),
 }
 """By kind of node: what reads it, and which parts of it that takes; others are refused."""

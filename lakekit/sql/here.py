@@ -21,9 +21,9 @@ from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import paimon_type, polars_type
 from lakekit.sql import definitions, expressions, speaking
-from lakekit.sql.asked import Answer, Asked
+from lakekit.sql.asked import Answer, Asked, only
 from lakekit.sql.expressions import exp
-from lakekit.sql.words import Words, hinted, statements
+from lakekit.sql.words import Words, hinted, statements, whole
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Here:
 
     def query(self, asked: Asked, text: str) -> pl.LazyFrame:
         """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
-        plain, hints = hinted(text)
+        plain, hints = hinted(whole(text))
         tree = expressions.parsed(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
             raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
@@ -184,6 +184,13 @@ class Here:
             return found.scan(literal.name if literal.is_string else int(literal.name))
         return found.scan(asked.moment(literal.name, is_text=literal.is_string))
 
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        try:
+            found = self.query(asked, text).head(most + 1).collect()
+        except pl.exceptions.PolarsError as wrong:
+            raise InvalidOption(f"no query that Polars' SQL computes: {_first(wrong)}. In: {text.strip()[:200]}", key="sql") from None
+        return only(found, text, most)
+
     def names(self, rows: pl.LazyFrame) -> list[str]:
         return rows.collect_schema().names()
 
@@ -228,6 +235,9 @@ class Here:
 
     def merge(self, table: Table, source: pl.LazyFrame, *clauses: Clause, on: pl.Expr) -> Commit:
         return table.merge(source, *clauses, on=on)
+
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
+        return table.analyze(columns=columns)
 
     def compact(self, table: Table, **how: Any) -> Commit:
         return table.compact(**how)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.sql import calls, definitions, kinds, procedures as procedures, statements  # noqa: PLC0414 - imported for what it enters
+from lakekit.sql import calls, definitions, inserts, kinds, procedures as procedures, shown, statements  # noqa: PLC0414 - imported for what it enters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.sql.asked import Answer, Asked, Rows
 
-QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM")
+QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
 _SHOWN = 200
 
 
@@ -40,7 +40,7 @@ def is_query(asked: Asked) -> bool:
 
 _STATEMENTS: dict[str, Callable[[Asked], Answer]] = {
     "CALL": calls.called,
-    "INSERT": statements.insert,
+    "INSERT": inserts.insert,
     "DELETE": statements.delete,
     "UPDATE": statements.update,
     "MERGE": statements.merge,
@@ -48,8 +48,9 @@ _STATEMENTS: dict[str, Callable[[Asked], Answer]] = {
     "DROP": lambda asked: kinds.drop_view(asked) or definitions.drop(asked),
     "ALTER": lambda asked: kinds.alter_materialized(asked) if asked.words.accept("MATERIALIZED", "TABLE") else definitions.alter(asked),
     "TRUNCATE": definitions.truncate,
-    "SHOW": lambda asked: kinds.show_view(asked) or definitions.show(asked),
-    "DESCRIBE": definitions.describe,
-    "DESC": definitions.describe,
+    "ANALYZE": statements.analyze,
+    "SHOW": lambda asked: kinds.show_view(asked) or shown.show(asked),
+    "DESCRIBE": shown.describe,
+    "DESC": shown.describe,
 }
 """By its first word, what does a statement."""

@@ -1,7 +1,6 @@
-"""Rows by statement: CREATE TABLE … AS, INSERT, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
+"""Rows by statement: CREATE TABLE … AS, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
 
     CREATE    with AS: a table of the query's columns, and its rows
-    INSERT    the query's columns by their order, or by name
     others    conditions and values as Polars expressions (`expressions`), through the door's `delete`, `update`, `merge`
 
 The rows of a query are the door's.
@@ -11,21 +10,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from lakekit.change import clauses
 from lakekit.change.clauses import SOURCE
-from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
 from lakekit.format.dtypes import polars_schema
 from lakekit.sql import definitions, expressions, kinds
 from lakekit.sql.asked import Answer
+from lakekit.sql.assigned import assigned
 from lakekit.sql.definitions import names
 from lakekit.sql.expressions import Scope, Side, exp
 from lakekit.sql.words import quoted
 from lakekit.table.creating import create as create_table
-from lakekit.table.folder_tables import FormatTable
-from lakekit.types import INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
     from lakekit.change.clauses import Clause
     from lakekit.commit.outcome import Commit
-    from lakekit.model.schema import TableSchema
     from lakekit.sql.asked import Asked, Rows
     from lakekit.sql.words import Words
     from lakekit.table.table import Table
@@ -43,12 +39,31 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 _COMMITTED = "snapshot_id long, row_count long"
+_MOST_VALUES = 100_000
+"""As many values of a subquery are held beside a condition."""
 _ENDS = ("SET", "USING", "WHERE", "ON")
 
 
 def done(commit: Commit) -> Answer:
     """What a commit did, as one row."""
     return Answer(_COMMITTED, [(commit.snapshot_id, commit.row_count)])
+
+
+def analyze(asked: Asked) -> Answer:
+    """ANALYZE TABLE … COMPUTE STATISTICS, of the rows alone, or FOR ALL COLUMNS, or FOR COLUMNS a, b; by the door's `analyze`."""
+    words = asked.words
+    words.expect("TABLE")
+    table = asked.table(asked.name())
+    words.expect("COMPUTE", "STATISTICS")
+    columns: list[str] | None = []
+    if words.accept("FOR", "ALL", "COLUMNS"):
+        columns = None
+    elif words.accept("FOR", "COLUMNS"):
+        columns = [words.name("a column")]
+        while words.accept(","):
+            columns.append(words.name("a column"))
+    words.end()
+    return done(asked.door.analyze(table, columns=columns))
 
 
 # ---- CREATE TABLE … AS ------------------------------------------------------------------------------------------------------------------------
@@ -64,11 +79,12 @@ def create(asked: Asked) -> Answer:
         return kinds.create_materialized(asked)
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
         return definitions.create_database(asked)
+    definitions.refuse_others(words, "CREATE")
     words.expect("TABLE")
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
     if words.is_next("("):
         return _created(asked, name, definitions.defined(asked), is_lenient=is_lenient)
-    partitions, comment, properties = definitions.table_words(words)
+    partitions, comment, properties = definitions.table_words(asked)
     if words.next is None and "type" in properties:
         said = definitions.Defined(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
         return _created(asked, name, said, is_lenient=is_lenient)
@@ -107,78 +123,6 @@ def _filled(asked: Asked, name: str, table: Table, rows: Rows) -> Commit:
         raise
 
 
-# ---- INSERT ----------------------------------------------------------------------------------------------------------------------------------
-
-
-def insert(asked: Asked) -> Answer:
-    """INSERT INTO and INSERT OVERWRITE: the rows of a query."""
-    words = asked.words
-    mode = "overwrite" if words.accept("OVERWRITE") else "append"
-    if mode == "append":
-        words.expect("INTO")
-    words.accept("TABLE")
-    name = asked.name()
-    table = asked.table(name)
-    partition = _partition(words, table) if words.accept("PARTITION") else {}
-    by_name = words.accept("BY", "NAME")
-    columns = None
-    if not by_name and words.is_next("(") and not any(words.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")):
-        columns = names(words)
-    schema = _schema(table)
-    wanted = [schema.field(one) if schema.has(one) else None for one in columns or [n for n in schema.names if n not in partition]]
-    if columns is not None and None in wanted:
-        raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}")
-    rows = asked.door.query(asked, words.rest)
-    given = asked.door.names(rows)
-    if by_name:
-        wanted = [schema.field(one) if schema.has(one) else None for one in given]
-    elif len(given) != len(wanted):
-        into = ", ".join(one.name for one in wanted if one is not None)
-        raise SchemaMismatch(f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(given)} ({', '.join(given)})")
-    constants = {schema.field(key): value for key, value in partition.items()}
-    stored = asked.door.stored(rows, wanted, constants)
-    return done(asked.door.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
-
-
-def _schema(table: Table) -> TableSchema:
-    """The columns of a table with snapshots, or of a folder that is one."""
-    return (table.facts() if isinstance(table, FormatTable) else table.handle()).schema
-
-
-def _partition(words: Words, table: Table) -> dict[str, Any]:
-    """PARTITION (dt = '2024-03-31', hour): the values that are told."""
-    found: dict[str, Any] = {}
-    words.expect("(")
-    while True:
-        key = words.name("a partition column")
-        if key not in table.partition_keys:
-            raise SchemaMismatch(f"PARTITION ({key}): {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", column=key)
-        found[key] = _literal(words, table, key) if words.accept("=") else None
-        if not words.accept(","):
-            break
-    words.expect(")")
-    for key in [key for key, value in found.items() if value is None]:  # scalar: one a column; where no value is told the query has the column
-        del found[key]
-    return found
-
-
-def _literal(words: Words, table: Table, key: str) -> Any:
-    """The value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
-    t = _schema(table).field(key).type
-    words.accept("DATE")
-    said = words.take("a literal", "text", "number").value
-    try:
-        if t.root in INTEGERS:
-            return int(said)
-        if t.root == "DATE":
-            return date.fromisoformat(said)
-    except ValueError:
-        raise SchemaMismatch(f"PARTITION ({key} = {said!r}): the column is {t}", column=key) from None
-    if t.root not in STRINGS:
-        raise Unsupported(f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION", feature="catalog.sql")
-    return said
-
-
 # ---- DELETE, UPDATE, MERGE ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -191,7 +135,7 @@ def delete(asked: Asked) -> Answer:
         asked.words.end()
         return done(asked.door.delete(table, "true"))
     node = expressions.parsed(asked.words.rest, "condition")
-    return done(asked.door.delete(table, expressions.expression(node, Scope(sides=(side,), zone=asked.zone))))
+    return done(asked.door.delete(table, expressions.expression(node, _scope(asked, side))))
 
 
 def update(asked: Asked) -> Answer:
@@ -201,7 +145,7 @@ def update(asked: Asked) -> Answer:
     asked.words.expect("SET")
     tree = expressions.parsed(f"UPDATE t SET {asked.words.rest}", "UPDATE")
     _only(tree, "this", "expressions", "where")
-    scope, where = Scope(sides=(side,), zone=asked.zone), tree.args.get("where")
+    scope, where = _scope(asked, side), tree.args.get("where")
     values = _assigned(tree.expressions, scope, side)
     condition = "true" if where is None else expressions.expression(where.this, scope)
     return done(asked.door.update(table, values, where=condition))
@@ -228,9 +172,21 @@ def merge(asked: Asked) -> Answer:
     words.expect("ON")
     tree = expressions.parsed(f"MERGE INTO t USING s ON {words.rest}", "MERGE")
     _only(tree, "this", "using", "on", "whens")
-    scope = Scope(sides=(target, theirs), zone=asked.zone)
+    scope = _scope(asked, target, theirs)
     found = [_clause(one, scope) for one in tree.args["whens"].expressions]
     return done(asked.door.merge(table, source, *found, on=expressions.expression(tree.args["on"], scope)))
+
+
+def _scope(asked: Asked, *sides: Side) -> Scope:
+    """What names mean; what names no column the door is asked, each question once."""
+    known: dict[str, pl.Series] = {}
+
+    def ask(text: str) -> pl.Series:
+        if text not in known:
+            known[text] = asked.door.values(asked, text, _MOST_VALUES)
+        return known[text]
+
+    return Scope(sides=sides, zone=asked.zone, ask=ask)
 
 
 def _clause(node: Node, both: Scope) -> Clause:
@@ -239,7 +195,7 @@ def _clause(node: Node, both: Scope) -> Clause:
     target, theirs = both.sides
     is_matched, by_source = bool(node.args.get("matched")), bool(node.args.get("source"))
     sides = both.sides if is_matched else (target,) if by_source else (theirs,)
-    scope = Scope(sides=sides, zone=both.zone)
+    scope = replace(both, sides=sides)
     said = node.args.get("condition")
     where = None if said is None else expressions.expression(said, scope)
     then = node.args["then"]
@@ -262,7 +218,8 @@ def _inserted(then: Node, scope: Scope, target: Side) -> Any:
     if not isinstance(then.this, exp.Tuple) or not isinstance(then.expression, exp.Tuple) or len(then.this.expressions) != len(then.expression.expressions):
         raise InvalidOption(f"{then.sql('spark')}: write INSERT *, or INSERT (columns) VALUES (as many values)", key="sql")
     pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
-    return {_target(name, target): expressions.expression(value, scope) for name, value in pairs}
+    named = [(_target(name, target), value) for name, value in pairs]
+    return {name: assigned(value, scope, target.columns[name]) for name, value in named}
 
 
 def _assigned(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str, pl.Expr]:
@@ -274,7 +231,7 @@ def _assigned(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str,
         name = _target(pair.this, target)
         if name in found:
             raise InvalidOption(f"{name} gets two new values", key="sql", value=name)
-        found[name] = expressions.expression(pair.expression, scope)
+        found[name] = assigned(pair.expression, scope, target.columns[name])
     return found
 
 

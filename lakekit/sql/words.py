@@ -87,6 +87,11 @@ class Words:
         return self._words[self.at] if self.at < len(self._words) else None
 
     @property
+    def before(self) -> str:
+        """The word that was taken last, as it stands there."""
+        return self._words[self.at - 1].said
+
+    @property
     def rest(self) -> str:
         """All that comes, as it stands in the statement, hints and remarks at its end among it."""
         return "" if self.next is None else self.text[self.next.start :].rstrip()
@@ -168,6 +173,14 @@ class Words:
         self.at = len(self._words)
         raise self.wrong("the parenthesis that closes the one opened before")
 
+    def call(self) -> Word:
+        """Takes a name and what stands in parentheses behind it, if anything does, as one word."""
+        first = self.take("a name", "word")
+        if self.is_next("("):
+            self.inside()
+        end = self._words[self.at - 1].end
+        return Word("call", self.text[first.start : end], first.start, end)
+
     def skip(self, place: int) -> None:
         """Goes to the first word that begins at that place of the text, or after it."""
         while self.next is not None and self.next.start < place:
@@ -213,6 +226,12 @@ def hinted(text: str) -> tuple[str, dict[int, str]]:
             said = " " * len(said)
         pieces.append(said)
     return "".join(pieces), hints
+
+
+def whole(text: str) -> str:
+    """A query, in which `TABLE t` is `SELECT * FROM t`."""
+    words = Words.of(text)
+    return f"SELECT * FROM {words.rest}" if words.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 
 def quoted(name: str) -> str:

@@ -77,6 +77,74 @@ def test_queries(cat, text):
     assert rows(found) == sorted(QUERIES[text], key=repr)
 
 
+HITS = {
+    "id * 0.1 = 0.3": [3],
+    "id * 0.1 + 0.2 = 0.3": [1],
+    "f = 0.1": [],
+    "f > 0.1 AND f = 0.25 OR x = 0.5": [1, 2],
+    "total * 1.1 = 2.475 OR total / 7 = 0.214286": [1, 2],
+    "(id - 4) % 3 = -2 OR (0 - id) DIV 2 = -2 AND id < 5": [2, 4],
+    "id / 2 = 1.5 OR 8 / nullif(id - 4, 0) = -8": [3],
+    "CASE day WHEN 'mon' THEN 1 WHEN 'tue' THEN 2.5 END = 2.5": [2],
+    "orders.r.b.c = 'x' OR r.a = 7": [4],
+    "id IN (SELECT max(id) FROM shop.orders) OR id = (SELECT min(id) FROM shop.orders)": [1, 4],
+    "id NOT IN (SELECT id FROM shop.orders WHERE id < 4)": [4],
+    "day NOT IN (SELECT day FROM shop.nothing)": [1, 2, 3, 4],
+    "d < current_date() - INTERVAL 3 DAYS AND d > DATE '2024-03-31'": [2],
+}
+
+
+@pytest.mark.parametrize("condition", HITS)
+def test_a_condition_names_the_rows_that_spark_would_name(cat, condition):
+    cat.sql("CREATE TABLE shop.nothing (day STRING); ALTER TABLE shop.orders ADD COLUMN f FLOAT")
+    cat.sql("UPDATE shop.orders SET f = CAST(0.1 AS FLOAT) WHERE id = 1; UPDATE shop.orders SET f = 0.25 WHERE id = 2")
+    r = {"a": 7, "b": {"c": "x"}}
+    cat["shop.orders"].upsert([{**cat["shop.orders"].scan().filter(pl.col("id") == 4).collect().to_dicts()[0], "r": r}])
+    before = cat["shop.orders"].scan().collect()["id"].to_list()
+    cat.sql(f"DELETE FROM shop.orders WHERE {condition}")
+    assert sorted(set(before) - set(cat["shop.orders"].scan().collect()["id"])) == HITS[condition]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("DELETE FROM shop.orders WHERE id / x > 1", Unsupported, r"NULLIF\(x, 0\)"),
+        ("DELETE FROM shop.orders WHERE id = 1 / 0", Unsupported, "zero"),
+        ("DELETE FROM shop.orders WHERE x % 2 = 1", Unsupported, "x % 2"),
+        ("DELETE FROM shop.orders WHERE id = rand()", Unsupported, "RAND"),
+        ("DELETE FROM shop.orders WHERE day IN (SELECT id FROM shop.orders)", SchemaMismatch, "CAST one of them"),
+        ("DELETE FROM shop.orders WHERE id IN (SELECT id, day FROM shop.orders)", SchemaMismatch, "2 columns"),
+        ("SHOW FUNCTIONS", Unsupported, "TBLPROPERTIES"),
+        ("DROP FUNCTION f", Unsupported, "FUNCTION"),
+    ],
+)
+def test_what_is_computed_otherwise_is_refused(cat, text, error, words):
+    with pytest.raises(error, match=words):
+        cat.sql(text)
+    assert cat["shop.orders"].scan().collect().height == 4
+
+
+def test_what_a_catalog_says_of_itself(cat):
+    cat.sql(
+        "CREATE TABLE shop.t (k INT DEFAULT -5, at DATE DEFAULT DATE '2024-03-31') PARTITIONED BY (day STRING) COMMENT 'all' TBLPROPERTIES ('bucket' = '-1')"
+    )
+    cat.sql("INSERT INTO shop.t PARTITION (DAY = 'mon') VALUES (DEFAULT, NULL); INSERT INTO shop.t (K, day) VALUES (2, 'tue')")
+    assert rows(cat.sql("TABLE shop.t")) == [(-5, date(2024, 3, 31), "mon"), (2, date(2024, 3, 31), "tue")]
+    assert rows(cat.sql("SHOW TABLES IN shop LIKE 'O*|x'")) == [("shop", "orders", False)]
+    assert rows(cat.sql("SHOW TBLPROPERTIES shop.t")) == [("bucket", "-1"), ("comment", "all")]
+    assert rows(cat.sql("SHOW PARTITIONS shop.t PARTITION (day = 'tue')")) == [("day=tue",)]
+    assert ("Comment", "all", "") in rows(cat.sql("DESCRIBE EXTENDED shop.t"))
+    assert rows(cat.sql("DESCRIBE shop.orders day")) == [("col_name", "day"), ("comment", "of the order; all of it"), ("data_type", "STRING")]
+    assert rows(cat.sql("DESCRIBE QUERY SELECT 'a' AS a")) == [("a", "STRING", None)]
+    cat.sql(
+        "ALTER TABLE shop.t ADD COLUMNS b INT, c STRING; ALTER TABLE shop.t ALTER b TYPE BIGINT, c COMMENT 'x'; ALTER TABLE shop.t DROP COLUMN IF EXISTS nope"
+    )
+    assert [str(field.type) for field in cat["shop.t"].schema.fields] == ["INT", "DATE", "STRING", "BIGINT", "STRING"]
+    cat.sql("ANALYZE TABLE shop.t COMPUTE STATISTICS FOR COLUMNS k")
+    assert "distinctCount" in cat.sql("SELECT colstat FROM shop.`t$statistics`").collect()["colstat"][0]
+    cat.sql("CALL sys.compact('shop.orders', options => 'sink.parallelism=4')")
+
+
 def test_fields_of_a_row_are_told_from_databases(cat):
     cat.sql("CREATE TABLE shop.nested (shop ROW<`nested` ROW<`x` INT>>)")
     cat["shop.nested"].append([{"shop": {"nested": {"x": 7}}}])

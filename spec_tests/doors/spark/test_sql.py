@@ -38,7 +38,18 @@ def cat(tmp_path_factory):
     made.create_database("shop")
     t = made.create_table(
         "shop.orders",
-        {"id": "BIGINT NOT NULL", "day": "STRING", "n": "INT", "price": "DECIMAL(10, 2)", "x": "DOUBLE", "d": "DATE", "at": "TIMESTAMP(6)", "ok": "BOOLEAN"},
+        {
+            "id": "BIGINT NOT NULL",
+            "day": "STRING",
+            "n": "INT",
+            "price": "DECIMAL(10, 2)",
+            "x": "DOUBLE",
+            "d": "DATE",
+            "at": "TIMESTAMP(6)",
+            "ok": "BOOLEAN",
+            "f": "FLOAT",
+            "r": "ROW<a INT, b ROW<c STRING>>",
+        },
         primary_keys=["id"],
         options={"bucket": "1"},
     )
@@ -53,6 +64,8 @@ def cat(tmp_path_factory):
                 "d": date(2024, 3, 31),
                 "at": datetime.fromisoformat("2024-03-31T10:00:00"),
                 "ok": True,
+                "f": 0.1,
+                "r": {"a": 1, "b": {"c": "x"}},
             },
             {
                 "id": 2,
@@ -63,6 +76,8 @@ def cat(tmp_path_factory):
                 "d": date(2024, 4, 1),
                 "at": datetime.fromisoformat("2024-04-01T00:00:00"),
                 "ok": False,
+                "f": 0.25,
+                "r": {"a": 2, "b": {"c": None}},
             },
             {"id": 3, "day": "it's {a}%", "n": None, "price": None, "x": None, "d": None, "at": None, "ok": None},
         ]
@@ -91,6 +106,8 @@ QUERIES = {
     "SELECT snapshot_id FROM shop.`orders$snapshots` -- all of them": [(1,), (2,)],
     "SELECT id FROM shop.orders WHERE day = 'it''s {a}%'": [(3,)],
     "SELECT s.id FROM seen_here s": [(3,)],
+    "SELECT /*+ BROADCAST(d) */ o.id FROM shop.orders o JOIN shop.days d ON o.day = d.day": [(1,), (2,)],
+    "TABLE shop.days": [("mon", "Monday"), ("tue", "Tuesday")],
     "VALUES (1, 'a')": [(1, "a")],
     "SELECT table_name FROM sys.tables WHERE database_name = 'shop'": [("days",), ("orders",), ("parted",)],
 }
@@ -120,6 +137,23 @@ EXPRESSIONS = [
     "CASE WHEN n > 0 THEN 'a' WHEN n < 0 THEN 'b' END = 'b'",
     "if(ok, n, id) = 5 OR coalesce(n, 0) = 0",
     "upper(day) = 'MON' OR length(day) = 9 OR lower(concat(day, 'X')) = 'tuex'",
+    "n * 0.1 = 0.5 OR id * 0.1 + 0.2 = 0.4",
+    "f = 0.1 OR f = 0.25",
+    "f > 0.1",
+    "f = 0.1F OR x = 1e10 OR x = 0.5D",
+    "price * 1.1 = 2.475 OR price - 0.001 = 1.499",
+    "price * price = 5.0625 OR price = 1.5BD",
+    "n % 4 = -3 OR n % -4 = 1 OR mod(id, 3) = 0",
+    "n / 2 = 2.5 OR n / -2 = 3.5",
+    "price / 7 = 0.214286 OR price / 7 = 0.321429",
+    "n DIV 2 = -3 OR n DIV -2 = -2",
+    "10 / nullif(n - 5, 0) < 0 OR n % nullif(id - 1, 0) = -1",
+    "CAST(price AS INT) = 2 OR CAST(n / 2 AS INT) = -3",
+    "CAST(n AS DECIMAL(4, 1)) = 5.0 OR CAST(price AS DECIMAL(3, 1)) = 1.5 OR CAST(price AS DOUBLE) = 2.25",
+    "CASE day WHEN 'mon' THEN 1 WHEN 'wed' THEN 2.5 ELSE 3 END = 1 OR coalesce(n, 0.5) = 0.5",
+    "r.a = 1 OR orders.r.b.c = 'x' OR r.a + id = 4",
+    "n IN (5.0, 2) OR price IN (1, 2.25)",
+    "-price = -1.5 OR abs(price) = 2.25 OR -1.5 = -price",
     "day || '!' = 'mon!' OR abs(n) = 7 OR cast(id AS STRING) = '4'",
     "true",
 ]
@@ -130,7 +164,10 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
     from lakekit.sql.expressions import Scope, Side, expression, parsed
 
     t = cat["shop.orders"]
-    scope = Scope(sides=(Side(called=("orders",), columns=dict(polars_schema(t.handle().schema.fields))),))
+    scope = Scope(
+        sides=(Side(called=("orders",), columns=dict(polars_schema(t.handle().schema.fields))),),
+        ask=lambda text: pl.Series(pl.from_arrow(spark.sql(text).toArrow().column(0))),
+    )
     frame = t.scan().collect()
     asked = ", ".join(f"({text}) IS TRUE" for text in EXPRESSIONS)
     wanted = rows(ls.sql(spark, f"SELECT id, {asked} FROM shop.orders", catalog=cat))
@@ -316,7 +353,7 @@ WRONG = [
     ("SELECT 'open", InvalidOption, "the end of the text"),
     ("  ;", InvalidOption, "a statement"),
     ("GRANT ALL ON shop.orders", Unsupported, "GRANT"),
-    ("INSERT INTO shop.orders SELECT 1", SchemaMismatch, "takes 8 columns"),
+    ("INSERT INTO shop.orders SELECT 1", SchemaMismatch, "takes 10 columns"),
     ("INSERT INTO shop.orders (id, nope) SELECT 1, 2", SchemaMismatch, "nope"),
     ("INSERT INTO shop.days PARTITION (day = 'x') SELECT 'y'", SchemaMismatch, "partitioned by nothing"),
     ("INSERT INTO shop.parted PARTITION (n = 'x') SELECT 1", SchemaMismatch, "the column is INT"),
@@ -326,13 +363,30 @@ WRONG = [
     ("DELETE FROM shop.orders WHERE nope = 1", ColumnNotFound, "nope"),
     ("DELETE FROM shop.orders WHERE day = 1", SchemaMismatch, "CAST it"),
     ("DELETE FROM shop.orders WHERE d = 'never'", SchemaMismatch, "no day"),
-    ("DELETE FROM shop.orders WHERE id IN (SELECT 1)", Unsupported, "source of a MERGE"),
     ("DELETE FROM shop.orders WHERE rand() > 0.5", Unsupported, "RAND"),
     ("DELETE FROM shop.orders WHERE id > 1 LIMIT 3", InvalidOption, "no condition"),
     ("DELETE FROM shop.orders o WHERE orders.id = 1", ColumnNotFound, "o.id"),
     ("UPDATE shop.orders SET n = 'a', n = 2", InvalidOption, "two new values"),
     ("UPDATE shop.orders SET id = 2", SchemaMismatch, "primary key"),
-    ("UPDATE shop.orders SET n = n / 2", Unsupported, "n / 2"),
+    ("UPDATE shop.orders SET n = n / id", Unsupported, r"NULLIF\(id, 0\)"),
+    ("DELETE FROM shop.orders WHERE n % 0 = 1", Unsupported, "zero"),
+    ("DELETE FROM shop.orders WHERE x % 2 = 1", Unsupported, "x % 2"),
+    ("DELETE FROM shop.orders WHERE n = rand()", Unsupported, "RAND"),
+    ("DELETE FROM shop.orders WHERE n = nope(1)", Unsupported, "NOPE"),
+    ("DELETE FROM shop.orders WHERE r.z = 1", ColumnNotFound, "r.z"),
+    ("DELETE FROM shop.orders WHERE EXISTS (SELECT 1 FROM shop.days d WHERE d.day = orders.day)", Unsupported, "once, before any row"),
+    ("DELETE FROM shop.orders WHERE day IN (SELECT id FROM shop.orders)", SchemaMismatch, "CAST one of them"),
+    ("DELETE FROM shop.orders WHERE id IN (SELECT id, day FROM shop.orders)", SchemaMismatch, "2 columns"),
+    ("DELETE FROM shop.orders WHERE id IN (SELECT id FROM range(100001))", Unsupported, "source of a MERGE"),
+    ("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", Unsupported, "OR REPLACE TEMPORARY"),
+    ("CREATE OR REPLACE TABLE shop.orders (a INT)", Unsupported, "OR REPLACE"),
+    ("CREATE FUNCTION f AS 'x'", Unsupported, "FUNCTION"),
+    ("CREATE TABLE shop.new (a INT) LOCATION '/tmp/x'", Unsupported, "LOCATION"),
+    ("CREATE TABLE shop.new (a DATE) PARTITIONED BY (days(a))", Unsupported, "days"),
+    ("DESCRIBE shop.orders nope", ColumnNotFound, "nope"),
+    ("DESCRIBE DATABASE shop", Unsupported, "SHOW DATABASES"),
+    ("SHOW PARTITIONS shop.parted PARTITION (k = 1)", ColumnNotFound, "n, d"),
+    ("UPDATE shop.orders SET price = day", SchemaMismatch, "price"),
     ("UPDATE shop.orders SET n = 1 ORDER BY id", Unsupported, "ORDER"),
     (
         "MERGE INTO shop.orders t USING (SELECT 1L AS id UNION ALL SELECT 1L) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 1",
@@ -404,6 +458,108 @@ def test_texts_are_read_as_spark_reads_them(spark):
                 parsed(f"s = {one}", "condition")
         else:
             assert pl.DataFrame({"s": [value, "other"]}).filter(expression(parsed(f"s = {one}", "condition"), scope)).height == 1
+
+
+def test_what_names_no_column_is_computed_by_spark(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("shop")
+    t = cat.create_table(
+        "shop.t",
+        {
+            "id": "BIGINT NOT NULL",
+            "n": "INT",
+            "d": "DATE",
+            "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+            "local": "TIMESTAMP(3)",
+            "p": "DECIMAL(10, 2)",
+            "x": "DOUBLE",
+            "s": "STRING",
+        },
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    old, new = datetime(2001, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+    t.append([{"id": k, "n": k, "d": at.date(), "at": at, "local": at.replace(tzinfo=None), "p": Decimal("2.25")} for k, at in enumerate([old, new] * 3)])
+
+    def do(text):
+        return rows(ls.sql(spark, text, catalog=cat))[0][1]
+
+    assert do("DELETE FROM shop.t WHERE d < current_date() - INTERVAL 3 DAYS AND id = 0") == 1
+    assert do("DELETE FROM shop.t WHERE at > current_timestamp() AND local > current_timestamp() AND at > current_date() AND id = 1") == 1
+    assert do("DELETE FROM shop.t WHERE id IN (SELECT id + 1 FROM shop.t WHERE id < 3) AND n NOT IN (SELECT 7L UNION SELECT 8L)") == 1
+    assert do("DELETE FROM shop.t WHERE id NOT IN (SELECT NULL UNION SELECT 7)") == 0
+    assert do("DELETE FROM shop.t WHERE n IN (SELECT 1 WHERE false)") == 0
+    assert do("DELETE FROM shop.t WHERE id = (SELECT max(id) FROM shop.t) AND EXISTS (SELECT 1 FROM shop.t)") == 1
+    assert t.scan().collect()["id"].sort().to_list() == [2, 4]
+    do("UPDATE shop.t SET p = p * 1.1, x = 1.5, s = id, at = TIMESTAMP '2024-03-31 10:00:00', local = TIMESTAMP '2024-03-31 10:00:00' WHERE id = 2")
+    do("UPDATE shop.t SET p = n, x = n / 3, n = CAST('12' AS INT) - 2, d = date_add(DATE '2024-03-31', 1) WHERE id = 4")
+    moment = datetime(2024, 3, 31, 10, tzinfo=UTC)
+    found = {row["id"]: row for row in t.scan().collect().to_dicts()}
+    assert (found[2]["p"], found[2]["x"], found[2]["s"]) == (Decimal("2.48"), 1.5, "2")
+    assert (found[2]["at"], found[2]["local"]) == (moment, moment.replace(tzinfo=None))
+    assert (found[4]["p"], found[4]["x"], found[4]["n"], found[4]["d"]) == (Decimal(4), 4 / 3, 10, date(2024, 4, 1))
+
+
+def test_what_a_catalog_says_of_itself(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+
+    def do(text):
+        return [tuple(row) for row in ls.sql(spark, text, catalog=cat).collect()]
+
+    do("CREATE DATABASE lake")
+    do(
+        "CREATE TABLE lake.t (k BIGINT NOT NULL COMMENT 'the key', n INT DEFAULT -5, at DATE DEFAULT DATE '2024-03-31', ok BOOLEAN DEFAULT TRUE,"
+        " s STRING DEFAULT NULL)"
+        " COMMENT 'all' PARTITIONED BY (day STRING, hour INT) TBLPROPERTIES ('bucket' = '2', 'primary-key' = 'k,day,hour')"
+    )
+    do("CREATE TABLE lake.other (a INT)")
+    t = cat["lake.t"]
+    assert (t.handle().schema.names[-2:], t.partition_keys) == (("day", "hour"), ("day", "hour"))
+    assert [field.default for field in t.schema.fields[:5]] == [None, "-5", "2024-03-31", "true", None]
+    do("INSERT INTO lake.t (k, day, hour) VALUES (1, 'mon', 1), (2, 'mon', 2), (3, 'tue', 1)")
+    assert do("SELECT n, at, ok FROM lake.t WHERE k = 1") == [(-5, date(2024, 3, 31), True)]
+    do("INSERT INTO lake.t PARTITION (DAY = 'default', hour = 1) VALUES (4, DEFAULT, NULL, default, 'default')")
+    do("INSERT INTO lake.t (K, s, Day, hour) SELECT 5L, 'x', 'default', 1")
+    do("INSERT INTO lake.t BY NAME SELECT 6L AS K, 'default' AS DAY, 1 AS hour")
+    assert do("SELECT k, n, at, ok, s FROM lake.t TIMESTAMP AS OF date_add(current_date(), 1) WHERE day = 'default' ORDER BY k") == [
+        (k, -5, date(2024, 3, 31), True, {4: "default", 5: "x"}.get(k)) for k in (4, 5, 6)
+    ]
+    do("ALTER TABLE lake.t DROP PARTITION (day = 'default')")
+    assert do("ANALYZE TABLE lake.t COMPUTE STATISTICS")[0][0] == do("SELECT snapshot_id FROM lake.`t$statistics`")[0][0] + 1
+    do("ANALYZE TABLE lake.t COMPUTE STATISTICS FOR COLUMNS k, day")
+    assert do("SELECT colstat FROM lake.`t$statistics`")[0][0].count("distinctCount") == 2
+    do("ANALYZE TABLE lake.t COMPUTE STATISTICS FOR ALL COLUMNS")
+    assert do("SHOW DATABASES LIKE 'la*'") == [("lake",)]
+    assert do("SHOW DATABASES LIKE 'x*'") == []
+    assert do("SHOW TABLES IN lake LIKE 'O*|x'") == [("lake", "other", False)]
+    assert do("SHOW TABLES FROM lake 't'") == [("lake", "t", False)]
+    assert do("SHOW COLUMNS IN lake.other") == do("SHOW COLUMNS FROM other IN lake") == [("a",)]
+    assert do("SHOW TBLPROPERTIES lake.t") == [("bucket", "2"), ("comment", "all"), ("primary-key", "k,day,hour")]
+    assert do("SHOW TBLPROPERTIES lake.t ('bucket')") == [("bucket", "2")]
+    assert "does not have" in do("SHOW TBLPROPERTIES lake.t (nope.x)")[0][1]
+    assert do("SHOW PARTITIONS lake.t PARTITION (day = 'mon')") == [("day=mon/hour=1",), ("day=mon/hour=2",)]
+    assert do("DESCRIBE lake.t k") == [("col_name", "k"), ("data_type", "bigint"), ("comment", "the key")]
+    assert do("DESC QUERY SELECT 1 AS a") == [("a", "int", None)]
+    plain, more = do("DESCRIBE lake.t"), do("DESCRIBE TABLE EXTENDED lake.t")
+    assert more[: len(plain)] == plain
+    said = {name: value for name, value, _ in more[len(plain) :]}
+    assert (said["Name"], said["Comment"], said["Provider"], said["day"]) == ("lake.t", "all", "paimon", "string")
+    assert said["Location"].endswith("lake.db/t")
+    assert said["Table Properties"] == "[bucket=2,primary-key=k,day,hour]"
+    for text in (
+        "ALTER TABLE lake.other ADD COLUMNS b INT, c STRING",
+        "ALTER TABLE lake.other ALTER b TYPE BIGINT, c COMMENT 'x'",
+        "ALTER TABLE lake.other CHANGE COLUMN b COMMENT 'y'",
+        "ALTER TABLE lake.other ALTER COLUMN b SET DEFAULT -3",
+        "ALTER TABLE lake.other DROP COLUMN IF EXISTS nope",
+        "ALTER TABLE lake.other DROP COLUMNS IF EXISTS (nope, c)",
+        "ALTER TABLE lake.t DROP IF EXISTS PARTITION (day = 'mon', hour = 2)",
+        "CALL sys.compact('lake.t', partitions => \"day='tue',hour=1\", options => 'sink.parallelism=4')",
+    ):
+        do(text)
+    assert do("DESCRIBE lake.other") == [("a", "int", None), ("b", "bigint", "y")]
+    assert cat["lake.other"].schema.fields[1].default == "-3"
+    assert dict(t.files().select(pl.col("partition").cast(pl.String), "level").rows()) == {"day=mon/hour=1": 0, "day=tue/hour=1": 5}
 
 
 def test_what_is_no_text(spark, cat):

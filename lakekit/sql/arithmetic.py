@@ -1,0 +1,134 @@
+"""Numbers as Spark's SQL computes with them: into what two of them are widened, and what comes of it.
+
+    INT + SMALLINT             BIGINT, so that nothing wraps unseen
+    INT * DECIMAL(2, 1)        DECIMAL of all digits: 3 * 0.1 is 0.3, and not 0.30000000000000004
+    FLOAT = DECIMAL            both as DOUBLE: a FLOAT of 0.1 is not 0.1
+    INT / INT                  DOUBLE; with a DECIMAL a DECIMAL, rounded half up
+    INT % INT, INT DIV INT     with the sign of the first, cut towards zero
+
+Where Spark would drop digits to stay within DECIMAL(38), nothing is computed.
+Source: "Decimal arithmetic" and "ANSI Compliance" of Spark's documentation; each rule is held against Spark by tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+MOST_DIGITS = 38
+_LEAST_FRACTION = 6
+"""Digits after the point that a quotient of decimals has at least."""
+_DIGITS: Mapping[type[pl.DataType], int] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 10, pl.Int64: 20}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number: its expression and type."""
+
+    expr: pl.Expr
+    dtype: pl.DataType
+
+    @property
+    def is_float(self) -> bool:
+        """FLOAT or DOUBLE."""
+        return self.dtype.is_float()
+
+    @property
+    def is_decimal(self) -> bool:
+        """DECIMAL."""
+        return isinstance(self.dtype, pl.Decimal)
+
+    @property
+    def digits(self) -> tuple[int, int]:
+        """All digits, and those after the point, of a whole number or DECIMAL."""
+        if isinstance(self.dtype, pl.Decimal):
+            return self.dtype.precision or MOST_DIGITS, self.dtype.scale
+        return _DIGITS.get(type(self.dtype), 20), 0
+
+    def to(self, dtype: pl.DataType) -> Number:
+        """The same as another type."""
+        return self if self.dtype == dtype else Number(expr=self.expr.cast(dtype), dtype=dtype)
+
+
+def decimal(value: Decimal) -> Number:
+    """A literal with a point, of as many digits as it is written with."""
+    _, written, exponent = value.as_tuple()
+    scale = -int(exponent)
+    dtype = pl.Decimal(max(len(written), scale, 1), scale)
+    return Number(expr=pl.lit(value, dtype), dtype=dtype)
+
+
+def alike(left: Number, right: Number) -> tuple[Number, Number]:
+    """Two numbers to compare, as the type that Spark compares them as."""
+    if left.is_float or right.is_float:
+        return (left, right) if left.dtype == right.dtype else (left.to(pl.Float64()), right.to(pl.Float64()))
+    if left.is_decimal or right.is_decimal:
+        return _as_decimal(left), _as_decimal(right)
+    return left, right
+
+
+def computed(sign: str, left: Number, right: Number) -> Number | None:
+    """`left sign right`, of + - * / % DIV; the right side of the last three is no zero. None: Spark computes it otherwise than is done here."""
+    if sign in ("+", "-", "*", "/") and (left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)):
+        one, other = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else alike(left, right)
+        return Number(expr=_said(sign, one.expr, other.expr), dtype=one.dtype)
+    if left.is_decimal or right.is_decimal:
+        return _decimals(sign, _as_decimal(left), _as_decimal(right))
+    if left.is_float or right.is_float:
+        return None
+    one, other = left.to(pl.Int64()), right.to(pl.Int64())
+    if sign in ("%", "DIV"):
+        rest = one.expr % other.expr.abs()  # of the sign of the right side, to Polars
+        rest = pl.when((rest != 0) & (one.expr < 0)).then(rest - other.expr.abs()).otherwise(rest)
+        return Number(expr=rest if sign == "%" else (one.expr - rest).floordiv(other.expr), dtype=pl.Int64())
+    return Number(expr=_said(sign, one.expr, other.expr), dtype=pl.Int64())
+
+
+def _decimals(sign: str, left: Number, right: Number) -> Number | None:
+    (digits, scale), (other_digits, other_scale) = left.digits, right.digits
+    if sign in ("+", "-"):
+        after = max(scale, other_scale)
+        total = max(digits - scale, other_digits - other_scale) + after + 1
+    elif sign == "*":
+        after, total = scale + other_scale, digits + other_digits + 1
+    elif sign == "/":
+        after = max(_LEAST_FRACTION, scale + other_digits + 1)
+        total = digits - scale + other_scale + after
+    else:
+        return None
+    if total > MOST_DIGITS:
+        return None
+    # Polars gives a product and a quotient as many digits after the point as the side that has more of them
+    widened = left.expr.cast(pl.Decimal(MOST_DIGITS, after))
+    dtype = pl.Decimal(total, after)
+    return Number(expr=_said(sign, widened, right.expr).cast(dtype), dtype=dtype)
+
+
+def _said(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    match sign:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    return left / right
+
+
+def _as_decimal(number: Number) -> Number:
+    return number if number.is_decimal else number.to(pl.Decimal(number.digits[0], 0))
+
+
+def casts(dtype: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether Spark's CAST and Polars' make the same of every value, or fail."""
+    if isinstance(wanted, pl.String):
+        return dtype.is_integer()
+    if isinstance(wanted, pl.Decimal):
+        return dtype.is_integer() or isinstance(dtype, pl.Decimal)
+    return dtype.is_numeric() and not (isinstance(wanted, pl.Float32) and isinstance(dtype, pl.Decimal))
