@@ -25,7 +25,6 @@ from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.storage import turns
-from lakekit.storage.amended import amend
 from lakekit.storage.put_once import put_once
 
 if TYPE_CHECKING:
@@ -403,11 +402,9 @@ def _tell(handle: Handle, snapshot: Snapshot) -> None:
     """The hints, which may fail: they are advice, and do not go back (D7)."""
     layout = handle.layout
     with suppress(LakekitError):
-        before, after = hint.encode(snapshot.id - 1), hint.encode(snapshot.id)
-        if not amend(handle.storage, layout.latest_hint, before, after):
-            there = _advised(handle)
-            if there is None or there < snapshot.id or not handle.storage.exists(layout.snapshot(there)):
-                handle.storage.put(layout.latest_hint, after)
+        there = _advised(handle)
+        if there is None or there < snapshot.id or not handle.storage.exists(layout.snapshot(there)):
+            handle.storage.put(layout.latest_hint, hint.encode(snapshot.id))
         if snapshot.id == 1:
             handle.storage.put(layout.earliest_hint, hint.encode(1))
         if not snapshots.remember_newest(handle, snapshot):  # it expired between those calls: the hint may name it

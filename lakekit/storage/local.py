@@ -121,17 +121,6 @@ class LocalStorage:
         with self._temporary(path, data) as temporary:
             temporary.take()
 
-    def amend(self, path: str, before: bytes, after: bytes) -> bool:
-        """Writes a small file in its place: see `lakekit.storage.amended`."""
-        if len(before) != len(after) or before[:-1] != after[:-1]:
-            return False
-        try:
-            with io.FileIO(path, "r+") as file:  # looked at through the same handle: a file that took its place meanwhile is not touched
-                handle, size = file.fileno(), len(after)
-                return os.pread(handle, size + 1, 0) == before and os.pwrite(handle, after, 0) == size and os.fstat(handle).st_size == size
-        except (OSError, ValueError):
-            return False
-
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self._temporary(path, data, stays_open=True) as temporary:
             self._settle(temporary)

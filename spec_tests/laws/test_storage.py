@@ -14,7 +14,6 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.amended import amend
 from lakekit.storage.local import Gathering, LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
@@ -274,40 +273,3 @@ def test_gathering_is_the_local_disk_and_no_other():
     assert gathering(memory) is memory
     settle(memory)
     assert gathering(storage) is storage
-
-
-@pytest.mark.parametrize("make", [LocalStorage, Gathering])
-def test_a_number_is_counted_on_in_its_place(make: Callable[[], Storage], tmp_path: Path) -> None:
-    storage, path = make(), tmp_path / "LATEST"
-    path.write_bytes(b"1234")
-    number = path.stat().st_ino
-    assert amend(storage, str(path), b"1234", b"1235")
-    assert (path.read_bytes(), path.stat().st_ino, [*tmp_path.iterdir()]) == (b"1235", number, [path])
-
-
-@pytest.mark.parametrize(
-    ("there", "before", "after"),
-    [(b"1236", b"1234", b"1235"), (b"12345", b"1234", b"1235"), (b"", b"4", b"5"), (b"1239", b"1239", b"1240"), (b"9", b"9", b"10"), (None, b"4", b"5")],
-)
-def test_nothing_is_amended_but_a_last_byte(there: bytes | None, before: bytes, after: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "LATEST"
-    if there is not None:
-        path.write_bytes(there)
-    assert not amend(LocalStorage(), str(path), before, after)
-    assert not amend(MemoryStorage(), str(path), before, after)
-    assert (path.read_bytes() if path.exists() else None) == there
-
-
-def test_a_file_that_took_the_place_is_not_amended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, look = tmp_path / "LATEST", os.pread
-
-    def overtaken(*asked: int) -> bytes:
-        found = look(*asked)
-        LocalStorage().put(str(path), b"1240")
-        return found
-
-    path.write_bytes(b"1234")
-    monkeypatch.setattr(os, "pread", overtaken)
-    amend(LocalStorage(), str(path), b"1234", b"1235")
-    monkeypatch.undo()
-    assert path.read_bytes() == b"1240"
