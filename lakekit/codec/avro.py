@@ -52,6 +52,8 @@ _MAX_METADATA = 1_000
 _ZSTD_WINDOW_LOG = 25
 _XZ_MEMORY_BYTES = 40 << 20
 _SHORT = 60
+_MODEST = "snappy"
+"""The codec of what another one packs more tightly than a reader may believe: a block is never less than a twentieth of what it inflates to."""
 
 
 class Limits(NamedTuple):
@@ -76,8 +78,8 @@ class Limits(NamedTuple):
         return self.floor_values + self.values_ratio * size_bytes
 
 
-METADATA = Limits(floor_bytes=1 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
-"""Manifests: an entry has a random name, and takes some 50 bytes however well the rest of it shrinks."""
+METADATA = Limits(floor_bytes=4 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
+"""Manifests: an entry has a random name, and takes some 50 bytes however well the rest of it shrinks. Long keys and embedded indexes may shrink to nothing."""
 DATA = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_values=1 << 18, values_ratio=4096)
 """Data files: a block of 64,000 bytes of equal rows shrinks to about 30 bytes with its frame."""
 
@@ -417,7 +419,10 @@ def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
 def write(
     schema: bytes, values: Iterable[bytes], *, codec: str = "zstandard", level: int = ZSTD_LEVEL, sync: bytes | None = None, interval: int = SYNC_INTERVAL_BYTES
 ) -> bytes:
-    """A container of encoded values. The sync marker, unless given, is drawn from the content, so that equal content makes equal bytes."""
+    """A container of encoded values. The sync marker, unless given, is drawn from the content, so that equal content makes equal bytes.
+
+    What would inflate beyond the limits of metadata is packed less tightly, whatever `codec` says: who writes it must be able to read it.
+    """
     return _framed(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
 
 
@@ -469,4 +474,6 @@ def _framed(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, leve
         put_long(out, number)
         put_long(out, len(packed))
         out += packed + sync
+    if codec != _MODEST and sum(len(part) for _, part in bodies) > METADATA.inflated_bytes(len(out)):
+        return _framed(schema, bodies, _MODEST, level, sync)
     return bytes(out)

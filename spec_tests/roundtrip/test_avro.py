@@ -381,6 +381,20 @@ def test_small_files_never_cost_much(name: str) -> None:
     assert peak < (64 << 20) + len(data)
 
 
+@pytest.mark.parametrize("codec", ["zstandard", "deflate", "bzip2", "xz", "snappy", "null"])
+def test_what_is_written_can_be_read(codec: str) -> None:
+    """Values that shrink to nothing, as long keys and empty indexes do, are packed so that no reader takes them for a bomb."""
+    value = bytearray()
+    avro.put_long(value, 3_000_000)
+    values = [bytes(value) + bytes([n]) * 3_000_000 for n in range(12)]
+    data = avro.write(b'{"type":"bytes"}', values, codec=codec)
+    assert b"".join(block.data for block in avro.open_container(data).blocks) == b"".join(values)
+    few = avro.write(b'{"type":"bytes"}', values[:1], codec=codec)
+    assert avro.open_container(few).codec == codec
+    joined = avro.join([avro.open_container(few)] * 12, codec=codec)
+    assert avro.open_container(joined).size == 12 * len(values[0])
+
+
 def test_limits_are_said() -> None:
     with pytest.raises(LimitExceeded, match="inflates to more than the"):
         avro.open_container(bomb("bomb-zstandard"))
