@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-def check_default(t: DataType, text: str | None, column: str) -> None:
-    """Raises `SchemaMismatch` where the default is no value of type `t`."""
+def check_default(t: DataType, text: object, column: str) -> None:
+    """Raises `SchemaMismatch` where the default is no text, or none that says a value of type `t`."""
     if text is None:
         return
+    if not isinstance(text, str):
+        raise SchemaMismatch(f"the default of column {column} is {text!r}, a {type(text).__name__}; defaults are texts: {str(text)!r}", column=column)
+    if text.encode("utf-8", "replace").decode() != text:
+        raise SchemaMismatch(f"the default of column {column} is {text!a}: half of a surrogate pair is no character", column=column)
     refused = f"Unsupported default value `{text}` for type {t} of column {column}; give a text that says such a value"
     if text == "'":  # a quote that nothing closes
         raise SchemaMismatch(refused, column=column)

@@ -85,8 +85,8 @@ def check_deletes(handle: Handle) -> None:
     """Raises `InvalidOption` where rows of kind -D would be dropped on the way."""
     if handle.options.ignore_delete:
         raise InvalidOption(
-            f"{handle.name} has ignore-delete=true: deletes are dropped as they are written, so nothing would be deleted. "
-            "Delete with t.with_options({'ignore-delete': 'false'}), or drop partitions",
+            f"{handle.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, so nothing would be deleted. "
+            "Drop partitions, or t.overwrite(…) with the rows that stay",
             key="ignore-delete",
             value="true",
         )

@@ -140,8 +140,20 @@ def check_names(schema: TableSchema) -> None:
             )
         if name.startswith(KEY_PREFIX):
             raise SchemaMismatch(f"Field name[{name}] in schema cannot start with [{KEY_PREFIX}], which marks keys in data files", column=name)
-        if not name:
-            raise SchemaMismatch("a column has no name; give it one", column=name)
+        if not name.strip():
+            raise SchemaMismatch("a column has no name, or a blank one; give it one", column=name)
+    for part in schema.fields:
+        for row in (t for t in parts_of(part.type) if t.root == "ROW"):
+            _check_fields(part.name, [inner.name for inner in row.fields])
+
+
+def _check_fields(column: str, names: Sequence[str]) -> None:
+    """Fields of a ROW in a column, which the reference finds by name as it finds columns."""
+    if twice := _twice(names):
+        raise ColumnAlreadyExists(f"Field names must be unique. Found duplicates: {shown(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}")
+    if any(not name.strip() for name in names):
+        words = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
+        raise SchemaMismatch(words, column=column)
 
 
 def check_types(schema: TableSchema) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.change.options_given import key_of, names_of, said
 from lakekit.errors import InvalidOption
+from lakekit.options import modes
 from lakekit.options.table import BY_KEY
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ IMMUTABLE = frozenset(
 """Fixed once the table has a snapshot."""
 _ALWAYS = "type"
 """Fixed from the beginning: another kind of table lies otherwise."""
-_ONE_WAY = ("ignore-delete", "ignore-update-before")
 
 
 def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
@@ -53,9 +53,7 @@ def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, 
     old = _held(before.given, key)
     _check_fixed(before, key, old, text, has_snapshots)
     if old != text and has_snapshots():
-        _check_bucket(before, key, text)
-        _check_vectors(before, key, text)
-        _check_one_way(before, key, text)
+        _check_mode(before, key, text)
     for name in names_of(key):
         options.pop(name, None)
     options[key] = text
@@ -69,8 +67,7 @@ def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapsh
     if old is not None and has_snapshots():
         if key == "bucket":
             raise InvalidOption("Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key)
-        _check_vectors(before, key, None)
-        _check_one_way(before, key, None)
+        _check_mode(before, key, None)
     for name in names_of(key):
         options.pop(name, None)
 
@@ -107,31 +104,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
         return False
 
 
-def _check_bucket(before: TableOptions, key: str, text: str) -> None:
-    if key != "bucket":
-        return
-    if before.bucket == -1:
-        raise InvalidOption(
-            "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table", key=key, value=text
-        )
-    if _value(key, text) == -1:
-        raise InvalidOption("Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table", key=key, value=text)
-
-
-def _check_vectors(before: TableOptions, key: str, text: str | None) -> None:
-    if key != "deletion-vectors.enabled" or before.deletion_vectors_modifiable:
-        return
-    old, new = before.deletion_vectors_enabled, _value(key, text)
-    if old != new:
-        raise InvalidOption(
-            f"Cannot change deletion vectors mode from {str(old).lower()} to {str(new).lower()}. If modifying table deletion-vectors mode without "
-            "full-compaction, this may result in data duplication. Compact fully first (t.compact(full=True)); then you can set table option "
-            "'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification",
-            key=key,
-            value=text,
-        )
-
-
-def _check_one_way(before: TableOptions, key: str, text: str | None) -> None:
-    if key in _ONE_WAY and getattr(before, BY_KEY[key][0]) and not _value(key, text):
-        raise InvalidOption(f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table", key=key, value=text)
+def _check_mode(before: TableOptions, key: str, text: str | None) -> None:
+    why = modes.why_not(before, key, _value(key, text)) if key in BY_KEY else None
+    if why is not None:
+        raise InvalidOption(why, key=key, value=text)

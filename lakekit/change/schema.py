@@ -101,7 +101,8 @@ def alter(handle: Handle, changes: Sequence[TableChange]) -> TableSchema:
     return made
 
 
-def _next(place: Ground, changes: Sequence[TableChange], claim: Claim) -> TableSchema:
+def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
+    """The next schema as `alter` would write it now; nothing is written. Raises what `applied` and `check` raise."""
     known: list[bool] = []
 
     def has_snapshots() -> bool:
@@ -112,10 +113,14 @@ def _next(place: Ground, changes: Sequence[TableChange], claim: Claim) -> TableS
     def has_branch(name: str) -> bool:
         return is_plain(name) and bool(schemas.ids(replace(place, layout=place.layout.on_branch(name))))
 
+    made = applied(schemas.latest(place), changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
+    check(made, place.name, has_branch=has_branch)
+    return made
+
+
+def _next(place: Ground, changes: Sequence[TableChange], claim: Claim) -> TableSchema:
     for _ in range(MOST_RACES):
-        old = schemas.latest(place)
-        made = applied(old, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
-        check(made, place.name, has_branch=has_branch)
+        made = planned(place, changes)
         claim.check()
         if put_once(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
             return made

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.commit import abandoned, attempt, changes as gathered, overwrite as overwrites, replay
+from lakekit.commit import abandoned, attempt, changes as gathered, facts, overwrite as overwrites, replay
 from lakekit.commit.attempt import Job, Made, Step
 from lakekit.commit.changes import NOTHING, Changes, Delta
 from lakekit.commit.draft import Draft
@@ -54,23 +54,24 @@ def publish(
     option `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the name was drawn for this commit, so that no earlier
     one is looked for.
 
-    Raises `Conflict` where others changed what this commit needs, `RetriesExhausted` after `commit.max-retries` lost races or `commit.timeout`: nothing
-    changed, as after `StorageFailed`; `CommitStateUnknown` where nobody can tell: nothing is deleted. Where rows are committed and their compaction fails,
-    by a conflict or otherwise, nothing is raised, or who writes the rows again would have them twice: `kinds` says what was made.
+    Raises `InvalidOption` for facts that no snapshot can hold; `Conflict` where others changed what this commit needs, `RetriesExhausted` after
+    `commit.max-retries` lost races or `commit.timeout`: nothing changed, as after `StorageFailed`; `CommitStateUnknown` where nobody can tell: nothing is
+    deleted. Where rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, or who writes the rows again would have them
+    twice: `kinds` says what was made.
     """
     refuse(handle)
     world = handle.world
     job = Job(
         handle=handle,
-        commit_user=commit_user,
-        identifier=identifier,
-        watermark=watermark,
-        properties=Frozen(properties) if properties else None,
+        commit_user=facts.text("commit_user", commit_user),
+        identifier=facts.whole("identifier", identifier),
+        watermark=None if watermark is None else facts.whole("watermark", watermark),
+        properties=None if properties is None else Frozen(facts.texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
     latest = snapshots.newest(handle)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
-    done = None if is_new_user or not steps else replay.committed(handle, commit_user, identifier, latest)
+    done = None if is_new_user or not steps else replay.committed(handle, commit_user, job.identifier, latest)
     if done is not None:
         return _again(job, steps, messages, done, latest)
     if check_append:
@@ -93,7 +94,8 @@ def publish(
 def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None:
     """The commit of a user and identifier that is there already, None where there is none: for who would have to write rows first. Raises as `publish` does."""
     now_ms = handle.world.elapsed_ms()
-    job = Job(handle=handle, commit_user=commit_user, identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
+    identifier = facts.whole("identifier", identifier)
+    job = Job(handle=handle, commit_user=facts.text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
     done = replay.committed(handle, commit_user, identifier, snapshots.newest(handle))
     if done is None:
         return None

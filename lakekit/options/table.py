@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakekit.errors import InvalidOption
+from lakekit.options import modes
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.option import INFINITE, Option, choice, duration, flag, integer, levels, long, names, nearest, number, options_of, read_names, size, text
 
@@ -441,6 +442,9 @@ class TableOptions:
                 key=key,
                 value=found.given.get(key),
             )
+        why = modes.why_not(self, key, after)
+        if why is not None:
+            raise InvalidOption(why, key=key, value=found.given.get(key))
 
     def __getattr__(self, name: str) -> Any:
         """Only for options whose text means nothing: everything else is an attribute."""

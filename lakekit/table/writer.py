@@ -21,7 +21,7 @@ from zlib import crc32
 
 from lakekit.care import maintain
 from lakekit.codec.cursor import Cursor, jutf
-from lakekit.commit import abandoned
+from lakekit.commit import abandoned, facts
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
@@ -70,7 +70,7 @@ class Writer:
         replaces = replaced(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
-        name = user or handle.new_commit_user()
+        name = facts.text("commit_user", user) if user else handle.new_commit_user()
         writers = Writers(replace(handle, storage=gathering(handle.storage)), commit_user=name, replaces=replaces is not None, batch=user is None)
         return Writer(
             handle=handle,
@@ -115,10 +115,10 @@ class Writer:
         if self.is_counted and identifier is None:
             msg = f"this writer has the commit user {self.commit_user!r}, whose commits are counted: w.commit(identifier=…)"
             raise InvalidOption(msg, key="identifier")
-        if identifier is not None and self._last is not None and identifier < self._last:
-            msg = f"identifier {identifier} comes after {self._last}: the identifiers of one commit user must not fall"
-            raise InvalidOption(msg, key="identifier", value=str(identifier))
-        number = BATCH_IDENTIFIER if identifier is None else identifier
+        number = BATCH_IDENTIFIER if identifier is None else facts.whole("identifier", identifier)
+        if identifier is not None and self._last is not None and number < self._last:
+            msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
+            raise InvalidOption(msg, key="identifier", value=str(number))
         self._pending += self._writers.prepare()
         messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True

@@ -15,7 +15,7 @@ from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.table.opened import Opened
 from lakekit.table.writer import Writer
-from lakekit.write import incoming, widening
+from lakekit.write import conform, incoming, widening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
+    from lakekit.write.incoming import Incoming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -125,20 +126,25 @@ class Writing(Opened):
         if merge_schema:
             found = taken = incoming.opened(frame, handle)
             if taken.schema is not None:
-                _grow(self, taken.schema, row_kind)
+                _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
             handle = self.handle()
         with Writer.of(handle, commit_user=None, overwrite=None, compact=None, state=None) as writer:
             writer.write(found, row_kind=row_kind, cast=cast)
             return writer.commit()
 
 
-def _grow(table: Opened, schema: Mapping[str, pl.DataType], row_kind: str | None) -> None:
-    """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them."""
+def _grow(table: Opened, taken: Incoming, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
+    """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them.
+
+    Rows that are in memory are looked at first: for a row that is refused the table does not grow.
+    """
     for last in (False, False, True):
         handle = table.handle()
         changes = widening.schema_changes(schema, handle, row_kind=row_kind)
         asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
         try:
+            if asked and taken.is_whole:
+                conform.batches(taken, handle.with_schema(schemas.planned(handle.ground, asked)), cast=cast, row_kind=row_kind)
             if asked:
                 schemas.alter(handle, asked)
         except (ColumnAlreadyExists, SchemaMismatch):

@@ -229,6 +229,8 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: Fit, first_row: int) ->
     if not isinstance(texts.dtype, (pl.String, pl.Enum, pl.Categorical, pl.Null)):
         raise SchemaMismatch(f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(SHORT)}", column=name)
     found = texts.cast(pl.String).cast(_KINDS, strict=False)
+    if found.null_count():  # small letters do too (`RowKind.fromShortString`)
+        found = texts.cast(pl.String).str.to_uppercase().cast(_KINDS, strict=False)
     if found.null_count():
         at = found.is_null().arg_true()[0]
         what = "Row kind cannot be null" if texts[at] is None else f"{short(texts[at])} is no row kind"

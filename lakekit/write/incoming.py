@@ -124,7 +124,7 @@ def _of_stream(data: Any, handle: Handle) -> Incoming:
     try:
         whole = isinstance(data, (pa.Table, pa.RecordBatch))
         reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
+    except (pa.ArrowException, TypeError, ValueError) as wrong:  # pandas too says so of frames that it cannot make columns of
         raise SchemaMismatch(f"{type(data).__name__} is an Arrow stream of no columns with names, for {handle.name}: {wrong}. {_TAKES}") from None
     arrow = data.schema if reader is None else reader.schema
     schema = _frame(pa.RecordBatch.from_pylist([], arrow), handle).schema

@@ -17,6 +17,8 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -108,6 +110,25 @@ def test_a_bad_row_after_many_good_ones(table):
     refused(table, lambda: table.upsert(frames()), ValueOutOfRange, "k")
     small = table.with_options({"write-buffer-size": "1 kb", "page-size": "1 kb"})
     refused(small, lambda: small.upsert(frames()), ValueOutOfRange, "k")
+
+
+@pytest.mark.parametrize("change", [{"k": None}, {"c": "abcd"}, {"late": dt.time(1, 2, 3, 1)}, {"v": None}])
+def test_a_table_does_not_grow_for_rows_that_are_refused(table, change):
+    rows = [GOOD | {"k": 2, "more": 1}, GOOD | {"k": 3, "more": 2} | change]
+    refused(table, lambda: table.upsert(rows, merge_schema=True), ValueOutOfRange, next(iter(change)))
+    refused(table, lambda: table.append(pl.DataFrame(rows, strict=False, schema_overrides={"k": pl.Int32, "n": pl.Decimal(5, 2)}).drop("m"), merge_schema=True),
+            ValueOutOfRange, next(iter(change)))  # fmt: skip
+
+
+PANDAS = {
+    "two columns of one name": pd.DataFrame([[1, 2]], columns=["k", "k"]),
+    "values of several types in one column": pd.DataFrame({"k": [1, 2], "v": ["a", 1], "dt": ["x", "x"]}),
+}
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_frames_that_give_no_stream(table, name):
+    refused(table, lambda: table.upsert(PANDAS[name]), SchemaMismatch, "DataFrame")
 
 
 @pytest.mark.parametrize("column", ["_row_kind", "_SEQUENCE_NUMBER", "_VALUE_KIND", "rowkind"])
@@ -202,6 +223,40 @@ def test_identifiers_out_of_order(table):
     seen = table.snapshots().height
     assert table.commit([], commit_user="job", identifier=5).snapshot_ids  # the same again is the commit that was
     assert table.snapshots().height == seen
+
+
+NO_IDENTIFIERS = (2**63, -(2**63) - 1, True, 1.0, "1")
+NO_FACTS = {
+    "watermark": NO_IDENTIFIERS,
+    "properties": ({"a": 1}, {1: "a"}, {"a": None}, {"a": "\ud800"}, "a"),
+    "commit_user": (None, 5, "\ud800"),
+}
+
+
+@pytest.mark.parametrize("identifier", NO_IDENTIFIERS)
+def test_identifiers_that_no_snapshot_can_hold(table, identifier):
+    def write():
+        with table.writer(commit_user="job") as writer:
+            writer.write([GOOD | {"k": 5}])
+            writer.commit(identifier)
+
+    refused(table, write, InvalidOption, "identifier")
+    refused(table, lambda: table.commit([], commit_user="job", identifier=identifier), InvalidOption, "identifier")
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in NO_FACTS.items() for value in values])
+def test_facts_of_a_commit_that_no_snapshot_can_hold(table, name, value):
+    refused(table, lambda: table.commit([], **{"commit_user": "job", "identifier": 1, name: value}), InvalidOption, name)
+
+
+@pytest.mark.parametrize("user", [5, "\ud800"])
+def test_users_that_no_snapshot_can_name(table, user):
+    refused(table, lambda: table.writer(commit_user=user), InvalidOption, "commit_user")
+
+
+def test_numbers_of_numpy_are_numbers_of_commits(table):
+    done = table.commit([], commit_user="job", identifier=np.int64(7), watermark=np.int64(8))
+    assert (done.identifier, table.snapshots()["commit_identifier"][-1], table.snapshots()["watermark"][-1]) == (7, 7, 8)
 
 
 def test_a_writer_that_is_left_with_rows(table):
@@ -344,3 +399,37 @@ def test_rows_whose_age_nobody_could_tell(tmp_path, column):
     given = {"record-level.expire-time": "1 d"} | ({} if column is None else {"record-level.time-field": column})
     t = t.with_options(given)
     refused(t, lambda: t.upsert([{"k": 2, "v": "b", "t": 1}]), InvalidOption, "record-level.time-field")
+
+
+# ---- options of one call -------------------------------------------------------------------------------------------------------------------------
+
+MODES = (
+    ({}, {"deletion-vectors.enabled": "true"}),
+    ({}, {"deletion-vectors.enabled": "true", "deletion-vectors.modifiable": "true"}),
+    ({"deletion-vectors.enabled": "true"}, {"deletion-vectors.enabled": "false"}),
+    ({"ignore-delete": "true"}, {"ignore-delete": "false"}),
+    ({"ignore-update-before": "true"}, {"ignore-update-before": "false"}),
+    ({}, {"bucket": "-1"}),
+    ({"bucket": "-1"}, {"bucket": "2"}),
+)
+
+
+@pytest.mark.parametrize(("held", "asked"), MODES)
+def test_modes_that_one_call_cannot_change(tmp_path, held, asked):
+    """Rows would be left out, or lie where nobody looks: the reference refuses them too."""
+    t = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options={"bucket": "1", **held})
+    t.upsert([{"k": 1, "v": 1}])
+    (key, _), *_ = asked.items()
+    for ask in (lambda: t.with_options(asked), lambda: lk.open(t.location, options=asked).scan()):
+        assert refused(t, ask, InvalidOption, "Cannot change").key == key
+
+
+def test_modes_may_be_told_again(tmp_path):
+    t = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "2", "ignore-delete": "true"})
+    t.upsert([{"k": 1}])
+    again = t.with_options({"bucket": "2", "ignore-delete": "true", "deletion-vectors.enabled": "false"})
+    assert again.scan().collect().height == 1
+    assert lk.open(t.location, options={"deletion-vectors.modifiable": "true"}).scan().collect().height == 1
+    t.alter(lk.set_option("deletion-vectors.modifiable", "true"))
+    t.compact(full=True)
+    assert t.with_options({"deletion-vectors.enabled": "true"}).scan().collect().height == 1

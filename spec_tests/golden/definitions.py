@@ -130,6 +130,10 @@ for _format in ("parquet", "orc", "avro"):
 define("deep", {"k": "ARRAY<MAP<STRING, ROW<x ARRAY<MULTISET<ROW<y INT>>>>>>"}, lk.add_column("k.element.value.z", "INT"))
 define("key_nullable_later", ROWS, lk.update_nullability("v", nullable=False), lk.set_option("alter-column-null-to-not-null.disabled", "false"),
        lk.update_nullability("v", nullable=False), lk.update_nullability("v", nullable=True), keys=["k"])  # fmt: skip
+define("name_blank", {" ": "INT"})
+define("name_blank_in_row", {"r": "ROW<` ` INT>"})
+define("names_in_row_twice", {"r": "ROW<a INT, a INT>"})
+define("names_in_rows_of_array_twice", {"a": "ARRAY<ROW<a INT, A INT, a STRING>>"})
 define("names_of_other_scripts", {"数": "INT", "имя": "STRING", "a`b": "INT", 'say "x"': "INT"}, lk.rename_column("数", "番"), lk.drop_column("имя"))
 define("default_wrong", {"k": "INT", "n": ("INT", None, "x")})
 define("default_quoted", {"k": "INT", "n": ("INT", None, "'7'"), "d": ("DATE", None, "2024-01-31"), "b": ("BOOLEAN", None, "yes")})
@@ -335,6 +339,8 @@ define("add_nested", NESTED, lk.add_column("r.z", "INT"), lk.add_column("a.eleme
 define("add_under_scalar", NESTED, lk.add_column("k.x", "INT"), differs={1: "refuses: the reference adds nothing, and says nothing"})
 define("names_are_exact", ROWS, lk.add_column("K", "INT"), lk.drop_column("V"))
 keyed("rename", lk.rename_column("v", "w"), lk.rename_column("k", "kk"), lk.rename_column("n", "d"), lk.rename_column("z", "y"), lk.rename_column("w", "w"))
+keyed("names_that_are_none", lk.add_column(" ", "INT"), lk.add_column("q", "ROW<a INT, a INT>"), lk.rename_column("v", " "), lk.add_column("q", "ROW<a INT>"),
+      lk.add_column("q.a", "INT"), lk.rename_column("q.a", " "))  # fmt: skip
 define("rename_partition", ROWS, lk.rename_column("p", "q"), parts=["p"])
 define(
     "rename_nested",

@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.change import schema as schemas
 from lakekit.change.applied import applied
 from lakekit.change.columns import AddColumn, Place, UpdateType
-from lakekit.errors import LakekitError, RetriesExhausted
+from lakekit.errors import LakekitError, RetriesExhausted, SchemaMismatch
 from lakekit.files.evolve import evolution
 from lakekit.meta import schemas as files
 from lakekit.meta.handle import Ground, open_handle
@@ -160,6 +160,16 @@ def test_rows_read_as_if_they_had_been_changed(data):
         rows = change(rows)
     assert t.scan().collect().equals(rows)
     assert rows.columns == list(t.schema.to_polars())
+
+
+@pytest.mark.parametrize("default", [7, True, b"a", "\ud800"])
+def test_a_default_is_a_text(default):
+    t = in_memory(SIMPLE[0])
+    before = t.schema
+    for change in (lk.update_default(before.fields[-1].name, default), lk.add_column("added", "STRING", default=default)):
+        with pytest.raises(SchemaMismatch, match="default"):
+            t.alter(change)
+    assert t.schema == before
 
 
 def test_types_grow_under_rows_that_are_there():

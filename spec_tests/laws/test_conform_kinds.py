@@ -28,6 +28,14 @@ def test_kinds_of_rows():
     assert one(KINDS.with_columns(pl.col("op").cast(pl.Categorical)), KEYED, row_kind="op")["_VALUE_KIND"].to_list() == [0, 1, 2, 3]
 
 
+def test_kinds_in_small_letters():
+    """As the reference takes them (`RowKind.fromShortString`); the column keeps its text."""
+    small = KINDS.with_columns(pl.col("op").str.to_lowercase())
+    assert one(small, KEYED, row_kind="op")["_VALUE_KIND"].to_list() == [0, 1, 2, 3]
+    handle = table({"k": "BIGINT NOT NULL", "op": "STRING"}, keys=("k",), rowkind__field="op")
+    assert one(small, handle).rows() == [(1, "+i", 0), (2, "-u", 1), (3, "+u", 2), (4, "-d", 3)]
+
+
 @pytest.mark.parametrize(
     ("options", "kept"),
     [

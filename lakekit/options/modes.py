@@ -1,0 +1,35 @@
+"""Options whose change makes wrong what was written before, whoever changes them: the table for good, or a caller for one call.
+
+    bucket                        2 -> -1, -1 -> 2                rows would be looked for where they are not
+    deletion-vectors.enabled      false -> true, true -> false    rows that wait for compaction would be left out, or deleted ones come back
+    ignore-delete                 true -> false                   rows that were left out are gone
+
+Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` asks for the options of a call too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakekit.options.table import TableOptions
+
+ONE_WAY = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
+"""Attributes of options that are switched on and never off."""
+
+
+def why_not(before: TableOptions, key: str, value: object) -> str | None:
+    """Why an option cannot become `value` on a table with rows whose options are `before`; None where it may."""
+    if key == "bucket" and before.bucket == -1 and value != -1:
+        return "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table"
+    if key == "bucket" and before.bucket != -1 and value == -1:
+        return "Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table"
+    if key == "deletion-vectors.enabled" and not before.deletion_vectors_modifiable and value != before.deletion_vectors_enabled:
+        return (
+            f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to {str(value).lower()}. If modifying table "
+            "deletion-vectors mode without full-compaction, this may result in data duplication. Compact fully first (t.compact(full=True)); then you can "
+            "set table option 'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification"
+        )
+    if key in ONE_WAY and getattr(before, ONE_WAY[key]) and not value:
+        return f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table"
+    return None
