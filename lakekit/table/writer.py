@@ -14,6 +14,7 @@ What `prepare` returned belongs to its messages and is never deleted here. An ex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -32,7 +33,6 @@ from lakekit.write import conform
 from lakekit.write.writers import Writers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
 
     from lakekit.commit.outcome import Commit
@@ -181,13 +181,21 @@ class Writer:
 
 
 def replaced(handle: Handle, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
-    """What an overwrite replaces: True says what `t.overwrite` without a partition does; None where nothing is to be replaced."""
+    """What an overwrite replaces: True, and a partition of which nothing is said, what `t.overwrite` without a partition does; None where nothing is to be."""
     if overwrite is None or overwrite is False:
         return None
-    if overwrite is True:
+    if overwrite is True or overwrite == {}:
         is_dynamic = bool(handle.schema.partition_keys) and handle.options.dynamic_partition_overwrite
         return Overwrite.dynamic() if is_dynamic else Overwrite.whole()
-    return Overwrite.static(overwrite)
+    return Overwrite.static(partition_spec(overwrite))
+
+
+def partition_spec(given: Any) -> Mapping[str, Any]:
+    """A partition as a caller names it. Raises `InvalidOption` for what names no columns."""
+    if not isinstance(given, Mapping):
+        what = f"a partition is a dict of values by partition column, such as {{'dt': '2024-03-31'}}; found {ascii(given)[:100]}"
+        raise InvalidOption(what, key="partition", value=ascii(given)[:100])
+    return given
 
 
 def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage]]:

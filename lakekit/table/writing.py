@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,11 @@ from lakekit.commit.publish import publish
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.table.opened import Opened
-from lakekit.table.writer import Writer
+from lakekit.table.writer import Writer, partition_spec
 from lakekit.write import conform, incoming, widening
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
 
@@ -70,7 +71,7 @@ class Writing(Opened):
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
-        specs = [partitions] if isinstance(partitions, dict) else list(partitions)
+        specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) else partitions)]
         if not all(specs):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
@@ -103,7 +104,8 @@ class Writing(Opened):
     ) -> Commit:
         """Commits what writers prepared, in this process or others: exactly once per commit user and identifier.
 
-        A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `Conflict`,
+        A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `InvalidOption` for facts that no
+        snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`,
         `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
         handle = self.handle()
@@ -114,6 +116,7 @@ class Writing(Opened):
             identifier=BATCH_IDENTIFIER if identifier is None else identifier,
             watermark=watermark,
             properties=properties,
+            check_files=not handle.storage.is_remote,
         )
         return maintain.after(handle, done, messages)
 

@@ -8,6 +8,7 @@ Source: ENGINE.md 1.1 step 5 and 7; `RowKeyExtractor`, `TableWriteImpl`.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,9 +67,10 @@ def _told(handle: Handle, bucket: int) -> int:
     count = handle.options.bucket
     if count == -1 and handle.kind == "key":
         raise InvalidOption(f"the buckets of {handle.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
-    there = 0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS
+    is_number = isinstance(bucket, Integral) and not isinstance(bucket, bool)
+    there = is_number and (0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS)
     if not there:
-        raise InvalidOption(f"there is no bucket {bucket} in {handle.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
+        raise InvalidOption(f"there is no bucket {bucket!r} in {handle.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
     return bucket
 
 

@@ -254,6 +254,24 @@ def test_users_that_no_snapshot_can_name(table, user):
     refused(table, lambda: table.writer(commit_user=user), InvalidOption, "commit_user")
 
 
+def test_messages_whose_files_are_gone(table, tmp_path):
+    """They were aborted, or are another table's: a commit of them would be a table that nobody can read."""
+    with table.writer() as writer:
+        writer.write([GOOD | {"k": 5}])
+        messages = writer.prepare()
+    other = keyed(tmp_path / "other")
+    refused(other, lambda: other.commit(messages, commit_user="job", identifier=1), StorageFailed, "cannot be committed")
+    done = table.commit(messages, commit_user="job", identifier=1)
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert table.commit(messages, commit_user="job", identifier=1).snapshot_ids in (done.snapshot_ids, ())  # what is committed is not looked for again
+    with table.writer() as writer:
+        writer.write([GOOD | {"k": 6}])
+        messages = writer.prepare()
+    table.abort(messages)
+    refused(table, lambda: table.commit(messages, commit_user="job", identifier=2), StorageFailed, "cannot be committed")
+
+
 def test_numbers_of_numpy_are_numbers_of_commits(table):
     done = table.commit([], commit_user="job", identifier=np.int64(7), watermark=np.int64(8))
     assert (done.identifier, table.snapshots()["commit_identifier"][-1], table.snapshots()["watermark"][-1]) == (7, 7, 8)
@@ -399,6 +417,33 @@ def test_rows_whose_age_nobody_could_tell(tmp_path, column):
     given = {"record-level.expire-time": "1 d"} | ({} if column is None else {"record-level.time-field": column})
     t = t.with_options(given)
     refused(t, lambda: t.upsert([{"k": 2, "v": "b", "t": 1}]), InvalidOption, "record-level.time-field")
+
+
+# ---- where rows go -------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bucket", [True, "0", 0.0, -1, 1])
+def test_buckets_that_are_none(table, bucket):
+    def write():
+        with table.writer() as writer:
+            writer.write([GOOD], bucket=bucket)
+
+    refused(table, write, InvalidOption, "bucket")
+
+
+def test_an_empty_partition_is_what_the_table_says(table):
+    """As the reference has it: dynamic, unless the table says otherwise; it names no partition to be emptied."""
+    assert table.overwrite([], partition={}).snapshot_ids == ()
+    table.overwrite([GOOD | {"k": 2, "dt": "y"}], partition={})
+    assert sorted(table.scan().collect()["dt"]) == ["x", "y"]
+    table.with_options({"dynamic-partition-overwrite": "false"}).overwrite([GOOD | {"dt": "y"}], partition={})
+    assert sorted(table.scan().collect()["dt"]) == ["y"]
+
+
+@pytest.mark.parametrize("partition", ["dt=x", [("dt", "x")], 5])
+def test_partitions_that_are_none(table, partition):
+    refused(table, lambda: table.overwrite([], partition=partition), InvalidOption, "partition")
+    refused(table, lambda: table.drop_partitions([partition]), InvalidOption, "partition")
 
 
 # ---- options of one call -------------------------------------------------------------------------------------------------------------------------
