@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.change.keys import parts_of
 from lakekit.errors import SchemaMismatch
+from lakekit.format.avro_write import bad_name
 from lakekit.options.features import find, refuse
 from lakekit.types import TIMESTAMPS
 
@@ -62,6 +63,8 @@ def _avro(t: DataType) -> str | None:
         return f"Avro does not support TIMESTAMP type with precision: {t.precision}, it holds 6 digits at most"
     if t.root == "TIME" and (t.precision or 0) > 3:
         return f"Avro does not support TIME type with precision: {t.precision}, it holds 3 digits at most"
+    if (wrong := next(filter(None, (bad_name(field.name) for field in t.fields)), None)) is not None:
+        return f"{wrong}, and Avro has names of letters, digits and _ that begin with no digit"
     return f"Avro: Unsupported to derive Schema for type: {t}" if t.root == "VARIANT" else None
 
 

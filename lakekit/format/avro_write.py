@@ -18,7 +18,7 @@ import numpy as np
 from lakekit.codec import avro as container
 from lakekit.format import avro_cells
 from lakekit.format.arrange import Form, arranged
-from lakekit.format.writing import map_types, refuse_type
+from lakekit.format.writing import map_types, refuse_name, refuse_type
 from lakekit.options.frozen import EMPTY
 from lakekit.types import BINARIES, STRINGS, part
 from lakekit.world import ahead, core_count
@@ -37,6 +37,8 @@ BLOCK_BYTES = 1 << 20
 """Encoded bytes of a block where no option says another number."""
 ROWS_AT_ONCE = 65536
 _MOST_BLOCK_BYTES = 1 << 30
+_UNIT = "\uffff"
+"""The last character that is one unit of UTF-16."""
 _FORM = Form(format_name="avro", pairs=True, count_times=True)
 _SIMPLE = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double",
@@ -143,12 +145,25 @@ class AvroEncoder:
 
 
 def schema_text(fields: Sequence[Field]) -> bytes:
-    """The schema of a file as its JSON text. Raises `Unsupported` for a type Avro files of Paimon do not hold."""
+    """The schema of a file as its JSON text. Raises `Unsupported` for a type or a name that Avro files of Paimon do not hold."""
     record = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": [_field(field.name, field.type, "record") for field in fields]}
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def bad_name(name: str) -> str | None:
+    """What is wrong with the name of a field: it has letters that are one unit of UTF-16, digits and _, no digit first (`Schema.validateName`)."""
+    if not _is_letter(name[:1]):
+        return f"Illegal initial character: {name}"
+    return None if all(_is_letter(one) or (one.isdecimal() and one <= _UNIT) for one in name) else f"Illegal character in: {name}"
+
+
+def _is_letter(one: str) -> bool:
+    return one == "_" or (one.isalpha() and one <= _UNIT)
+
+
 def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
+    if bad_name(name) is not None:
+        raise refuse_name(name, "avro", "whose names are letters, digits and _, and begin with no digit")
     found = {"name": name, "type": _type(t, f"{parent}_{name}")}
     return found | {"default": None} if t.nullable else found
 
@@ -179,6 +194,8 @@ def _present(t: DataType, name: str) -> Any:
             value = value.as_nullable() if t.root == "MULTISET" else value
             if key.root in STRINGS:
                 return {"type": "map", "values": _type(value, name)}
+            if t.root == "MULTISET":  # the reference neither writes nor reads one
+                raise refuse_type(t, "avro")
             entry = [{"name": "key", "type": _type(key, f"{name}_key")}, _field("value", value, name)]
             return {"type": "array", "items": {"type": "record", "name": name, "fields": entry}, "logicalType": "map"}
         case "ROW":

@@ -18,7 +18,7 @@ from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format.arrange import Form, arranged, arrow_type, rebased
 from lakekit.format.parquet_schema import nested_id
-from lakekit.format.writing import map_types, refuse_type
+from lakekit.format.writing import map_types, refuse_name, refuse_type
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import read_size
 from lakekit.types import TIMESTAMPS, part, timestamp_unit
@@ -54,6 +54,18 @@ def check_types(fields: Sequence[Field]) -> None:
     for field in fields:
         if field.type.holds(_REFUSED):
             raise refuse_type(field.type, "orc")
+        _check_names(field.name, field.type)
+
+
+def _check_names(name: str, t: DataType) -> None:
+    """ORC quotes names by ticks, and the reference does not find what has one in its name: it reads nulls, or nothing."""
+    if "`" in name:
+        raise refuse_name(name, "orc", "in which a tick quotes names")
+    for inner in t.fields:
+        _check_names(inner.name, inner.type)
+    for below in (t.element, t.key, t.value):
+        if below is not None:
+            _check_names("", below)
 
 
 class _Counted:

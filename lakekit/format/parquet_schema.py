@@ -63,6 +63,8 @@ def _elements(name: str, t: DataType, field_id: int, place: tuple[int, int]) -> 
             yield {3: (I32, REPEATED), 4: (BINARY, b"key_value"), 5: (I32, 2), 6: (I32, _MAP_KEY_VALUE)}
             yield from _elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
             yield from _elements("value", value, nested_id(owner, depth), (owner, depth + 1))
+        case "ROW" if not t.fields:
+            raise refuse_type(t, "parquet")
         case "ROW":
             yield _ordered(own | {5: (I32, len(t.fields))})
             for field in t.fields:

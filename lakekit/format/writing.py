@@ -98,6 +98,14 @@ def refuse_type(t: DataType, format_name: str) -> Unsupported:
     )
 
 
+def refuse_name(name: str, format_name: str, why: str) -> Unsupported:
+    """The error for a name that a format does not have, or that the reference does not find in its files."""
+    return Unsupported(
+        f"{format_name} files do not hold a column or field called {name!r}, {why}; rename it, or choose another file.format",
+        feature=f"file-format.{format_name}.name",
+    )
+
+
 def refuse_null(column: str, t: DataType) -> ValueOutOfRange:
     """The error for a null where a column or a part of it is NOT NULL."""
     return ValueOutOfRange(f"column {column} is {t}, but holds null", column=column)

@@ -419,6 +419,37 @@ def test_rows_whose_age_nobody_could_tell(tmp_path, column):
     refused(t, lambda: t.upsert([{"k": 2, "v": "b", "t": 1}]), InvalidOption, "record-level.time-field")
 
 
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("avro", name) for name in ("a b", "a.b", "1a", "$x", "🙂", "e\u0301", "a-b")] + [("orc", name) for name in ("a`b", "``", "`q`", "q`")],
+)
+def test_names_that_files_of_a_format_do_not_hold(tmp_path, form, name):
+    """The reference refuses to write them too; of ORC files it reads nulls where a name has a tick."""
+    t = lk.create(tmp_path / "t", {"k": "INT NOT NULL", name: "INT"}, primary_keys=["k"], options={"bucket": "1", "file.format": form})
+    refused(t, lambda: t.upsert([{"k": 1, name: 1}]), Unsupported, f"{form} files do not hold")
+    postponed = lk.create(tmp_path / "p", {"k": "INT NOT NULL", name: "INT"}, primary_keys=["k"], options={"bucket": "-2"})
+    postponed.upsert([{"k": 1, name: 1}])
+    postponed.compact()
+    assert postponed.scan().collect().rows() == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("form", "t"), [("parquet", "ROW<>"), ("parquet", "ARRAY<ROW<a ROW<>>>"), ("avro", "MULTISET<INT>"), ("avro", "ARRAY<MULTISET<DATE>>")]
+)
+def test_types_that_files_of_a_format_do_not_hold(tmp_path, form, t):
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": t}, primary_keys=["k"], options={"bucket": "1", "file.format": form})
+    refused(table, lambda: table.upsert([{"k": 1, "v": None}]), Unsupported, f"{form} files do not hold")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_in_letters_of_all_scripts(tmp_path, form):
+    names = ("ü", "日本", "имя", "_x", "a1", "null", "value", "key")
+    fields = {name: f"ROW<`{name}` INT, v ARRAY<INT>>" for name in names}
+    t = lk.create(tmp_path / "t", {"k": "INT NOT NULL", **fields}, primary_keys=["k"], options={"bucket": "1", "file.format": form})
+    t.upsert([{"k": 1, **{name: {name: 1, "v": [1]} for name in names}}])
+    assert t.scan().collect().select(pl.exclude("k")).row(0) == tuple({name: 1, "v": [1]} for name in names)
+
+
 # ---- where rows go -------------------------------------------------------------------------------------------------------------------------------
 
 

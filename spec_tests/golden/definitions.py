@@ -130,6 +130,10 @@ for _format in ("parquet", "orc", "avro"):
 define("deep", {"k": "ARRAY<MAP<STRING, ROW<x ARRAY<MULTISET<ROW<y INT>>>>>>"}, lk.add_column("k.element.value.z", "INT"))
 define("key_nullable_later", ROWS, lk.update_nullability("v", nullable=False), lk.set_option("alter-column-null-to-not-null.disabled", "false"),
        lk.update_nullability("v", nullable=False), lk.update_nullability("v", nullable=True), keys=["k"])  # fmt: skip
+for _name in ("a b", "a.b", "1a", "🙂", "ü", "e\u0301"):
+    for _format in ("orc", "avro"):
+        define(f"named_{_name}_{_format}", {"k": "INT", _name: "INT"}, options={"file.format": _format})
+        define(f"field_named_{_name}_{_format}", {"k": "INT", "r": f"ROW<`{_name}` INT>"}, options={"file.format": _format})
 define("name_blank", {" ": "INT"})
 define("name_blank_in_row", {"r": "ROW<` ` INT>"})
 define("names_in_row_twice", {"r": "ROW<a INT, a INT>"})
