@@ -134,6 +134,15 @@ class Standing:
         entries, places = self._buckets.get((partition, bucket), (None, None))
         return () if entries is None else tuple(entries.files(places))
 
+    def size_bytes(self, partition: bytes, bucket: int) -> int:
+        """The bytes of the live files of one bucket. Raises as `load` does."""
+        self.load([partition])
+        entries, places = self._buckets.get((partition, bucket), (None, None))
+        if entries is None:
+            return 0
+        sizes = entries.numbers("file_size")
+        return int(sizes.sum() if places is None else sizes[places].sum())
+
     def _known(self, partition: bytes) -> sequences.Partition:
         known = None if self.snapshot is None or partition in self._totals else sequences.find(self.handle, self.snapshot, partition)
         if known is not None:

@@ -3,12 +3,14 @@
 ls.compact(spark, table, full=True)
 
 driver    `care.compact` says which places of the newest snapshot are looked at
-tasks     a bucket a task; where rows are sorted, or compaction goes by partition, a partition; of append tables without buckets the files that become one
+tasks     some buckets a task, one after the other: as many tasks as run at once, more where a task would have much to do again after a failure;
+          where rows are sorted, or compaction goes by partition, a partition; of append tables without buckets the files that become one
 driver    `commit.publish`, once: where another compaction was faster nothing changes, and the new files go
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +28,7 @@ from lakekit.spark import pieces, session
 from lakekit.spark.writes import handle_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
     import polars as pl
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from lakekit.spark.pieces import Work
     from lakekit.table.table import Table
     from lakekit.write.writers import Place
+
+
+TASK_BYTES = 128 << 20
+"""Buckets of so many bytes are a task's work, where there are more than the tasks that run at once would finish in one go."""
 
 
 def compact(
@@ -66,7 +72,7 @@ def compact(
         return maintain.after(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
     newest = snapshots.latest(job.handle)
     standing = Standing.of(job.handle, newest)
-    tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), newest.id))
+    tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), session.slots(spark)))
     sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
     messages = _made(spark, job.handle, tasks, partial(_compacted, sent))
     return maintain.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
@@ -104,10 +110,12 @@ def _given(handle: Handle, messages: Sequence[CommitMessage]) -> Iterator[bytes]
         raise
 
 
-def _tasks(job: Asked, standing: Standing, places: Sequence[Place], snapshot_id: int) -> Iterator[bytes]:
+def _tasks(job: Asked, standing: Standing, places: Sequence[Place], slots: int) -> Iterator[bytes]:
     """What each task is told: places of that snapshot, and of append tables which part of how many."""
+    assert standing.snapshot is not None
+    snapshot_id = standing.snapshot.id
     if not job.goes_by_partition:
-        yield from (_told(snapshot_id, [place]) for place in sorted(places))
+        yield from (_told(snapshot_id, some) for some in shared({place: standing.size_bytes(*place) for place in places}, slots))
         return
     if job.order is None and not job.handle.has_buckets:
         if job.handle.options.clustering_incremental:  # looks at partitions that nobody named, too
@@ -119,6 +127,17 @@ def _tasks(job: Asked, standing: Standing, places: Sequence[Place], snapshot_id:
         return
     for partition in sorted({partition for partition, _ in places}):
         yield _told(snapshot_id, [place for place in places if place[0] == partition])
+
+
+def shared(sizes: Mapping[Place, int], slots: int) -> list[list[Place]]:
+    """Places in tasks of about the same size in bytes: the biggest first, each to the task that has least. The biggest task comes first."""
+    count = min(len(sizes), max(1, slots, -(-sum(sizes.values()) // TASK_BYTES)))
+    tasks: list[tuple[int, int, list[Place]]] = [(0, number, []) for number in range(count)]
+    for place in sorted(sizes, key=lambda place: (-sizes[place], place)):
+        size_bytes, number, some = tasks[0]
+        some.append(place)
+        heapq.heapreplace(tasks, (size_bytes + sizes[place], number, some))
+    return [sorted(some) for _, _, some in sorted(tasks, key=lambda task: (-task[0], task[1]))]
 
 
 def _told(snapshot_id: int, places: Sequence[Place], share: tuple[int, int] = (0, 1)) -> bytes:

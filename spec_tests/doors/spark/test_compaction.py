@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import Conflict, InvalidOption, Unsupported
+from lakekit.errors import Conflict, Corrupt, InvalidOption, Unsupported
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 pytestmark = pytest.mark.spark
@@ -161,3 +161,31 @@ def test_what_a_task_meets_is_raised_as_it_is(spark, tmp_path, kind):
         ls.compact(spark, mine, full=True)
     assert {path.name for path in Path(mine.location).rglob("data-*")} == there, "files of the other tasks"
     assert mine.snapshots().height == 4
+
+
+def test_buckets_are_shared_by_as_many_tasks_as_run_at_once():
+    """The biggest first; more tasks where one would have much to do again; never one without a bucket."""
+    from lakekit.spark.compaction import TASK_BYTES, shared
+
+    some = {(b"", bucket): size for bucket, size in enumerate([5, 1, 1, 9, 1, 1])}
+    assert shared(some, 2)[0] == [(b"", 3)]
+    assert [sum(some[place] for place in task) for task in shared(some, 2)] == [9, 9]
+    assert shared(some, 100) == [[(b"", 3)], [(b"", 0)], *([(b"", bucket)] for bucket in (1, 2, 4, 5))]
+    assert shared({}, 2) == []
+    big = {(b"", bucket): TASK_BYTES // 2 for bucket in range(9)}
+    assert sorted(len(task) for task in shared(big, 2)) == [1, 2, 2, 2, 2]
+    assert sorted(place for task in shared(big, 2) for place in task) == sorted(big)
+
+
+def test_a_bucket_of_a_task_that_fails_takes_the_others_with_it(spark, tmp_path):
+    """Four buckets in one task, the last one corrupt: nothing changes, and no file of the first three is left."""
+    t = lk.create(tmp_path / "t", COLUMNS, primary_keys=["k"], options={"bucket": "8", **ADDS})
+    for step in range(3):
+        t.append(rows(0, 400, step))
+    last = t.files().filter(pl.col("bucket") == 7)["file_path"][0]
+    Path(last).write_bytes(b"PAR1")
+    before, snapshots = set(tmp_path.rglob("data-*")), len(t.snapshots())
+    with pytest.raises(Corrupt):
+        ls.compact(spark, t, full=True)
+    assert set(tmp_path.rglob("data-*")) == before
+    assert len(t.snapshots()) == snapshots
