@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 TASK = "_lakekit_task"
 """The column that says which task a row belongs to."""
+GATHERED_BYTES = 32 << 20
+"""Batches are put together until they take so much."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
 ANSWERED = (InvalidOption, SchemaMismatch, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again."""
@@ -167,8 +169,22 @@ def _share(job: Job, first: pa.RecordBatch) -> Share | None:
 
 
 def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    rows = (_lifted(job, batch) for batch in (batches if job.cut is None else _of_one_task(batches)))
+    rows = (_lifted(job, batch) for batch in _gathered(batches if job.cut is None else _of_one_task(batches)))
     return conform.batches(rows, job.handle, row_kind=job.row_kind)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: to look at every column of one takes its time, and Spark's batches are small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        if rows >= conform.BATCH_ROWS or size_bytes >= GATHERED_BYTES:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, rows, size_bytes = [], 0, 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
 def _of_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

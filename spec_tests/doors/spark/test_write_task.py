@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import lakekit as lk
@@ -157,3 +158,20 @@ def test_rows_of_two_tasks_that_meet_are_refused(job):
     with pytest.raises(Unsupported, match="tasks 0 and 1 together"):
         list(written(job, numbered(job, both)))
     assert files(job) == set()
+
+
+def test_small_batches_are_looked_at_together(job, monkeypatch):
+    """Rows in the order they came, in batches of as many rows, or bytes, as are looked at in one go; a row that does not fit keeps its number."""
+    from lakekit.spark import write_task
+
+    rows = list(batches(job, 300_000))
+    small = pa.Table.from_batches(rows).to_batches(1_000)
+    together = list(write_task._gathered(iter(small)))
+    assert len(together) == 2 < len(small)
+    assert pa.Table.from_batches(together).equals(pa.Table.from_batches(rows).combine_chunks())
+    monkeypatch.setattr(write_task, "GATHERED_BYTES", 50_000)
+    assert len(list(write_task._gathered(iter(small)))) > 20
+    assert list(write_task._gathered(iter([]))) == []
+    bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, "_lakekit_task": pa.array([0] * 6, pa.int32())}).to_batches(2)
+    answers = list(write_task.written(job, bad))
+    assert str(write_task.understood(row for batch in answers for row in batch.to_pylist())[1]).startswith("row 5: column k")
