@@ -25,6 +25,7 @@ from lakekit.codec import hashing
 from lakekit.commit import abandoned
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
+from lakekit.spark import session
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
 from lakekit.write.writers import Writers
@@ -133,6 +134,7 @@ def lifted(batch: pa.RecordBatch, handle: Handle) -> pa.RecordBatch:
 
 def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the rows of a task, and answers as the module says. Raises what writing raises; then no file of this attempt is left."""
+    session.settle()
     waiting = (batch for batch in batches if batch.num_rows)
     first = next(waiting, None)
     if first is None:

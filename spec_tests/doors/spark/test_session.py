@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -133,3 +134,14 @@ def test_pandas_is_told_too(spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 def test_importing_lakekit_brings_no_guest() -> None:
     code = "import sys, lakekit\nprint(sorted({'pyspark', 'pandas', 'polars', 'lakekit.spark'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_what_tasks_import_is_no_garbage_to_look_through(spark: SparkSession) -> None:
+    """PySpark collects garbage after each task; of a process that has done one of ours, modules are left out."""
+
+    def frozen(_: bytes) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([gc.get_freeze_count()], pa.int64())], ["n"])
+
+    before = gc.get_freeze_count()
+    assert all(row.n > 10_000 for row in session.run(spark, [b"", b""], frozen, StructType.fromDDL("n long")).collect())
+    assert gc.get_freeze_count() == before, "only in tasks"
