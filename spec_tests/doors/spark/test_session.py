@@ -136,6 +136,22 @@ def test_importing_lakekit_brings_no_guest() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_a_new_session_bounds_arrow_by_rows() -> None:
+    """One with its own bounds, and one that is there, stay as they are."""
+    code = """
+import sys, lakekit.spark as ls
+names = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")
+spark = ls.start("local[1]", config={"spark.ui.enabled": "false", **({names[1]: "7"} if sys.argv[1:] else {})})
+print([spark.conf.get(name) for name in names])
+for name, value in zip(names, ("9m", "9")):
+    spark.conf.set(name, value)
+print([ls.start().conf.get(name) for name in names])
+"""
+    for given, found in ((), [str(2**31 - 1), str(session.BATCH_ROWS)]), (("own",), ["67108864b", "7"]):
+        told = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True, check=True).stdout.splitlines()
+        assert told == [str(found), "['9m', '9']"]
+
+
 def test_what_tasks_import_is_no_garbage_to_look_through(spark: SparkSession) -> None:
     """PySpark collects garbage after each task; of a process that has done one of ours, modules are left out."""
 
