@@ -98,6 +98,6 @@ class Tagging(Opened):
         """
         return rollback.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
 
-    def reset_consumer(self, consumer_id: str, *, next_snapshot: int | None = None) -> None:
+    def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
         """Lets a streaming reader go on from a snapshot; None forgets where it stands. Raises `ConsumerNotFound`, `InvalidOption`."""
-        consumers.reset(self.handle(), consumer_id, next_snapshot)
+        consumers.reset(self.handle(), id, next_snapshot)
