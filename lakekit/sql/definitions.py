@@ -395,6 +395,8 @@ def _one_altered(asked: Asked) -> list[TableChange]:
 
 
 def _set(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    if not asked.words.is_next("("):
+        raise asked.words.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
     found = properties(asked.words)
     return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
 
