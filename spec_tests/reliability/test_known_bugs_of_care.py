@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lakekit as lk
 from lakekit import world
 from lakekit.care import roots
 from lakekit.errors import LakekitError
@@ -213,3 +214,22 @@ def test_b4_files_of_a_tag_go_with_the_last_root_that_needs_them():
         on(store, branch).expire_snapshots(**FAR)
         check_whole(store, branch)
     assert {path for path in store.files if "/bucket-" in path or "/manifest/" in path} == needed_of(opened(store).handle())
+
+
+def test_b3_a_tag_made_while_its_snapshot_expires_keeps_its_files(tmp_path, monkeypatch):
+    """It comes after the roots were read, and before the snapshot is gone."""
+    table = lk.create(tmp_path, {"k": "INT"}, options={"bucket": "-1"})
+    table.append([{"k": 1}])
+    table.overwrite([{"k": 2}])
+    every, late = roots.every, ["late"]
+
+    def read(handle):
+        found = every(handle)
+        if late:
+            lk.open(tmp_path).create_tag(late.pop(), at=1)
+        return found
+
+    monkeypatch.setattr(roots, "every", read)
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert table.scan(at="late").collect().rows() == [(1,)]
+    assert lk.open(tmp_path).check().ok
