@@ -160,4 +160,4 @@ def test_what_tasks_import_is_no_garbage_to_look_through(spark: SparkSession) ->
 
     before = gc.get_freeze_count()
     assert all(row.n > 10_000 for row in session.run(spark, [b"", b""], frozen, StructType.fromDDL("n long")).collect())
-    assert gc.get_freeze_count() == before, "only in tasks"
+    assert gc.get_freeze_count() <= before, "only in tasks"
