@@ -19,6 +19,7 @@ Each calls the public method of that name and prints what it gives. Nothing is d
 
 from __future__ import annotations
 
+import argparse
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ from lakekit.errors import InvalidOption
 from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
     import polars as pl
@@ -62,13 +62,13 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--where", help=_WHERE)
     one.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
     one.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
-    one.add_argument("--idle", metavar="AGE", help=_IDLE)
+    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE)
     one = verb("expire", expire, "remove what is old: snapshots, changelogs, tags, consumers or partitions")
     one.add_argument("what", metavar="WHAT", choices=EXPIRED, help=", ".join(EXPIRED))
     one.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
     one.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
     one.add_argument("--older-than", metavar="TIME", help="of snapshots, changelogs and tags: those made before go")
-    one.add_argument("--expiration", metavar="AGE", help='of consumers and partitions: how old they get, as "7 d"')
+    one.add_argument("--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"')
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("tag", tag, "name snapshots, and keep them")
     one.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
@@ -78,7 +78,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--since", metavar="TIME", help="of create: the first snapshot made then or later")
     one.add_argument("--watermark", metavar="MS", type=int, help="of create: the first snapshot whose watermark is as far")
     one.add_argument("--force", action="store_true", help="of automatic: commit an empty snapshot where a tag is due and nothing was written")
-    one.add_argument("--retain", metavar="AGE", help='how long the tag is kept, as "30 d"')
+    one.add_argument("--retain", metavar="AGE", type=_age, help='how long the tag is kept, as "30 d"')
     one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
     one.add_argument("action", metavar="ACTION", choices=("create", "delete", "rename", "forward"), help="create, delete, rename or forward")
@@ -91,7 +91,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--watermark", metavar="MS", type=int, help="the newest snapshot whose watermark is not further")
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
-    one.add_argument("--older-than", metavar="AGE", help='files younger than this are left alone; "1 d" unless given')
+    one.add_argument("--older-than", metavar="AGE", type=_age, help='files younger than this are left alone; "1 d" unless given')
     one.add_argument("--delete", action="store_true", help="remove them")
     one.add_argument("--dry-run", action="store_true", help="only tell; so it is without --delete too")
     one = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
@@ -120,9 +120,17 @@ def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
     for name, told in (("databases", "of databases"), ("tables", "of tables with their databases, db.t"), ("excluding", "of tables to be left out")):
         one.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {told}")
     one.add_argument("--full", action="store_true", help="every bucket to its highest level")
-    one.add_argument("--idle", metavar="AGE", help=_IDLE)
+    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE)
     one = verb("repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed")
     one.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
+
+
+def _age(said: str) -> str:
+    """An age that is typed has a unit: a number alone would be milliseconds, as in options, and hardly is what somebody means who deletes by it."""
+    if said.strip().isdecimal():
+        message = f"{said!r} has no unit: write '{said.strip()} d', or h, min, s"
+        raise argparse.ArgumentTypeError(message)
+    return said
 
 
 def _names(said: str) -> list[str]:

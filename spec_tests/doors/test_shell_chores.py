@@ -194,3 +194,14 @@ def test_where_there_is_no_table(capsys, tmp_path, verb):
     name, *rest = verb
     assert main([name, str(tmp_path), *rest]) == NO_TABLE
     assert "no Paimon table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("expire", "partitions", "--expiration", "7"), ("orphans", "--older-than", "3"), ("tag", "create", "a", "--retain", "30"), ("compact", "--idle", " 1 ")],
+)
+def test_an_age_has_a_unit(run, table, capsys, arguments):
+    with pytest.raises(SystemExit):
+        run(*arguments)
+    assert "has no unit: write" in capsys.readouterr().err
+    assert table.scan().collect().height == 10
