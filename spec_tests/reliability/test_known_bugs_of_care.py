@@ -233,3 +233,23 @@ def test_b3_a_tag_made_while_its_snapshot_expires_keeps_its_files(tmp_path, monk
     assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
     assert table.scan(at="late").collect().rows() == [(1,)]
     assert lk.open(tmp_path).check().ok
+
+
+def test_what_is_committed_while_orphans_are_looked_for_stays(tmp_path, monkeypatch):
+    """Its files were there when files were listed, and no root named them when the roots were read first."""
+    table = lk.create(tmp_path, {"k": "INT"}, options={"bucket": "-1"})
+    table.append([{"k": 1}])
+    writer = table.writer(commit_user="late")
+    writer.write([{"k": 2}])
+    waiting, every = [writer.prepare()], roots.every
+
+    def read(handle):
+        found = every(handle)
+        if waiting:
+            lk.open(tmp_path).commit(waiting.pop(), commit_user="late", identifier=1)
+        return found
+
+    monkeypatch.setattr(roots, "every", read)
+    assert table.remove_orphans(older_than=timedelta(0), dry_run=False, force=True).height == 0
+    assert sorted(table.scan().collect()["k"]) == [1, 2]
+    assert lk.open(tmp_path).check(deep=True).ok
