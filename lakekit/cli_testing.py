@@ -19,6 +19,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lakekit import registry
 from lakekit.errors import InvalidOption
 from lakekit.table.opening import open as open_table
 
@@ -56,8 +57,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
 
 def conformance(asked: argparse.Namespace, out: Out) -> int:
     """`lakekit conformance`: what came of each case; the exit code says whether one failed."""
-    from lakekit.testing import conformance as suite  # noqa: PLC0415 - what checks the golden files takes long to load, and no other verb needs it
-
+    suite: Any = registry.load("testing", "conformance")  # what checks the golden files takes long to load, and no other verb needs it
     reader, writer = _plugged(asked)
     if asked.list:
         counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed))
@@ -72,8 +72,7 @@ def conformance(asked: argparse.Namespace, out: Out) -> int:
 
 def bench(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit bench PATH | --size ROWS`: a line for each thing that is measured."""
-    from lakekit.testing import bench as measured  # noqa: PLC0415 - as above
-
+    measured: Any = registry.load("testing", "bench")
     if (asked.path is None) == (asked.size is None):
         raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
     if asked.path is not None:
@@ -84,8 +83,7 @@ def bench(asked: argparse.Namespace, out: Out) -> None:
 
 
 def _plugged(asked: argparse.Namespace) -> tuple[Reader | None, Writer | None]:
-    from lakekit.testing import plugged  # noqa: PLC0415 - as above
-
+    plugged: Any = registry.load("testing", "plugged")
     for one, other in (("reader", "reader_command"), ("writer", "writer_command")):
         if getattr(asked, one) and getattr(asked, other):
             flag = f"--{other.replace('_', '-')}"

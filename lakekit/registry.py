@@ -26,6 +26,7 @@ EXTRAS = {
     "PIL": "notebook",
     "sqlglot": "sql",
     "datasketches": "sketches",
+    "hypothesis": "conformance",
     "obstore": "cloud",
     "psycopg": "postgresql",
     "pymysql": "mysql",

@@ -141,7 +141,7 @@ def check_names(schema: TableSchema) -> None:
         if name.startswith(KEY_PREFIX):
             raise SchemaMismatch(f"Field name[{name}] in schema cannot start with [{KEY_PREFIX}], which marks keys in data files", column=name)
         if not name.strip():
-            raise SchemaMismatch("a column has no name, or a blank one; give it one", column=name)
+            raise SchemaMismatch("Field names must contain at least one non-whitespace character, and a column has none; give it a name", column=name)
     for part in schema.fields:
         for row in (t for t in parts_of(part.type) if t.root == "ROW"):
             _check_fields(part.name, [inner.name for inner in row.fields])

@@ -115,7 +115,7 @@ def latest(place: Place) -> Snapshot | None:
 
 def newest(place: Place, known: int = 0) -> Snapshot | None:
     """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least."""
-    found = _remembered(place) or (find(place, known) if known else latest(place))
+    found = _remembered(place) or (find(place, known) if known else None)
     if found is None:
         return latest(place)
     for _ in range(_STEPS):

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from lakekit import registry
 from lakekit.draw import html
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.opening import open as open_table
@@ -183,10 +184,8 @@ _PART = "tables/vectors"
 
 
 def _needs_hypothesis() -> None:
-    try:
-        import hypothesis  # noqa: F401, PLC0415 - an optional part
-    except ImportError as missing:
-        raise Unsupported("drawn tables need hypothesis: pip install 'lakekit[conformance]'", feature="conformance.drawn") from missing
+    """Raises `Unsupported` where it is not installed."""
+    registry.load("testing", "drawn")
 
 
 def _outcome(case: Case) -> Outcome:
@@ -354,7 +353,7 @@ def _drawn(reader: Reader | None, writer: Writer | None, count: int, seed: int) 
 
 
 def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
-    from lakekit.testing.drawn import shrunk  # noqa: PLC0415 - Hypothesis is an optional part
+    shrunk = registry.load("testing", "drawn").shrunk
 
     def differs(script: Script) -> Outcome | None:
         found = _outcome(Case(area="", name="", ask=lambda: ask(script)))

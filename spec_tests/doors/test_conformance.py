@@ -401,7 +401,7 @@ def test_drawing_needs_hypothesis_and_nothing_else_does():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines()[-2:] == ["0", "1"]
-    assert ran.stderr == "lakekit: drawn tables need hypothesis: pip install 'lakekit[conformance]'\n"
+    assert ran.stderr == "lakekit: 'drawn' of testing needs hypothesis: pip install 'lakekit[conformance]'\n"
 
 
 def test_what_is_found_is_shown():
