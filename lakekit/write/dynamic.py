@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from lakekit.codec import binary_row, hash_index, hashing
 from lakekit.errors import Corrupt, ValueOutOfRange
@@ -31,7 +32,6 @@ from lakekit.write.key_hashes import UNKNOWN, KeyHashes
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from lakekit.meta.handle import Handle
@@ -302,9 +302,9 @@ def _grouped(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """The rows by hash, those of one hash in the order they came, and where each hash begins. Numbers that hold both are sorted in a fraction of an argsort."""
     both = hashes.astype(np.int64) << 32
     both |= np.arange(len(hashes), dtype=np.uint32)
-    both.sort()
+    both = pl.Series(both).sort().to_numpy()  # on all cores
     order = both.astype(np.uint32)
-    both >>= 32
+    both = both >> 32
     begins = np.ones(len(both), np.bool_)
     np.not_equal(both[1:], both[:-1], out=begins[1:])
     return order, np.flatnonzero(begins)
