@@ -353,20 +353,20 @@ class Catalog:
         if temporary:
             self._seen.views[parsed.full] = made
         else:
-            metastore.put_view(parsed, views.to_text(made))
+            views.keeper(metastore).put_view(parsed, views.to_text(made))
         return made
 
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
         """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = names.data_table(name, "dropView")
-        if self._seen.views.pop(parsed.full, None) is None and not self._names().drop_view(parsed) and not if_exists:
+        if self._seen.views.pop(parsed.full, None) is None and not views.forgotten(self._names(), parsed) and not if_exists:
             raise views.missing(parsed.full, self.views(parsed.database)["view"].to_list())
 
     def views(self, database: str | None = None) -> pl.DataFrame:
         """A row a view, of one database or of all: `database`, `view`, `temporary`, `query`, `comment`. Raises `DatabaseNotFound`, `Corrupt`."""
         metastore = self._names() if database is None else self._there(database)
         wanted = self.databases() if database is None else [database]
-        kept = [views.from_text(self, f"{one}.{view}", text, metastore.where) for one in wanted for view, text in metastore.views(one).items()]
+        kept = [views.from_text(self, f"{one}.{view}", text, metastore.where) for one in wanted for view, text in views.kept(metastore, one).items()]
         return views.listed([*kept, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
 
     # ---- all of them ----------------------------------------------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ class Catalog:
         own = self._seen.views.get(name.full)
         if own is not None:
             return own
-        text = metastore.views(name.database).get(name.table)
+        text = views.kept(metastore, name.database).get(name.table)
         return None if text is None else views.from_text(self, name.full, text, metastore.where)
 
     def _missing(self, metastore: Metastore, name: Name) -> LakekitError:

@@ -7,7 +7,7 @@ Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lakekit.errors import DatabaseNotFound, TableNotFound
 
@@ -87,12 +87,17 @@ class Metastore(Protocol):
         """Makes a table known that lies where its name leads, and renews what is kept of it; whether it was unknown."""
         ...
 
+
+@runtime_checkable
+class KeepsViews(Protocol):
+    """A metastore that keeps views too."""
+
     def views(self, database: str) -> dict[str, str]:
         """What is kept of the views of a database, by name."""
         ...
 
     def put_view(self, name: Name, text: str) -> None:
-        """Keeps a view. Raises `ViewAlreadyExists` where somebody was faster, `Unsupported` where views are not kept."""
+        """Keeps a view. Raises `ViewAlreadyExists` where somebody was faster."""
         ...
 
     def drop_view(self, name: Name) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit import registry
-from lakekit.catalog.metastore import some
+from lakekit.catalog.metastore import KeepsViews, some
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, ViewAlreadyExists, ViewNotFound
 from lakekit.format.dtypes import paimon_type
 from lakekit.options.features import refuse
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.metastore import Metastore
+    from lakekit.catalog.names import Name
 
 FEATURE = "catalog.views"
 LISTED = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
@@ -135,6 +137,19 @@ def missing(name: str, known: Sequence[str]) -> ViewNotFound:
     return ViewNotFound(f"no view {name[:200]!a}: {has}", name=name)
 
 
-def not_kept(where: str) -> LakekitError:
-    """The refusal of a metastore that keeps no views."""
-    return refuse(FEATURE, f'"{where}"', instead="It keeps none: pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'")
+def kept(metastore: Metastore, database: str) -> dict[str, str]:
+    """What a metastore keeps of the views of a database, by name."""
+    return metastore.views(database) if isinstance(metastore, KeepsViews) else {}
+
+
+def forgotten(metastore: Metastore, name: Name) -> bool:
+    """Whether a metastore kept a view of that name, which it does no more."""
+    return isinstance(metastore, KeepsViews) and metastore.drop_view(name)
+
+
+def keeper(metastore: Metastore) -> KeepsViews:
+    """The metastore, if it keeps views. Raises `Unsupported`."""
+    if isinstance(metastore, KeepsViews):
+        return metastore
+    instead = "It keeps none: pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
+    raise refuse(FEATURE, f'"{metastore.where}"', instead=instead)

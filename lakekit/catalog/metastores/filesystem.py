@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.catalog import warehouse
-from lakekit.catalog.views import not_kept
 from lakekit.catalog.warehouse import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.meta.handle import Ground
@@ -119,15 +118,6 @@ class FileSystem:
 
     def register(self, name: Name, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
         raise _nothing_to_register(self.root, name.full)
-
-    def views(self, database: str) -> dict[str, str]:  # noqa: ARG002 - every metastore's
-        return {}
-
-    def put_view(self, name: Name, text: str) -> None:  # noqa: ARG002 - every metastore's
-        raise not_kept(self.where)
-
-    def drop_view(self, name: Name) -> bool:  # noqa: ARG002 - every metastore's
-        return False
 
 
 def _nothing_to_register(root: str, asked: str | None) -> Unsupported:

@@ -18,7 +18,6 @@ from lakekit.catalog import hive_table, warehouse
 from lakekit.catalog.hive_client import Refused, metastore, places
 from lakekit.catalog.names import Name
 from lakekit.catalog.uris import hidden
-from lakekit.catalog.views import not_kept
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
 from lakekit.meta import schemas
@@ -222,15 +221,6 @@ class Hive:
         if not hive_table.is_paimon(entry):
             raise _not_ours(name)
         self.renew(name.database, name.table, schema, ())
-        return False
-
-    def views(self, database: str) -> dict[str, str]:  # noqa: ARG002 - every metastore's
-        return {}
-
-    def put_view(self, name: Name, text: str) -> None:  # noqa: ARG002 - every metastore's
-        raise not_kept(self.where)
-
-    def drop_view(self, name: Name) -> bool:  # noqa: ARG002 - every metastore's
         return False
 
     def drop_table(self, name: Name) -> None:
