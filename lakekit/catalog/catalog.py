@@ -169,7 +169,7 @@ class Catalog:
             if view is None:
                 raise self._missing(metastore, parsed)
             return cast("Table", view)
-        found = materialized.of(of_kind(found), self)
+        found = of_kind(found, materialized.kinds(self))
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
 
     def __getitem__(self, name: str) -> Table:

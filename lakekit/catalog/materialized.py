@@ -10,7 +10,8 @@ and state are options of the table as Flink writes them. Source: ENGINE.md 9.6; 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields as members
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit.care.given import duration_ms
@@ -21,10 +22,11 @@ from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsu
 from lakekit.format.dtypes import paimon_type
 from lakekit.meta import snapshots
 from lakekit.table import Table
+from lakekit.table.folder_tables import of_kind
 from lakekit.types import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from lakekit.catalog.catalog import Catalog
@@ -82,13 +84,9 @@ class MaterializedTable(Table):
         self.alter(set_option(_STATUS, _ACTIVATED))
 
 
-def of(table: Table, catalog: Catalog) -> Table:
-    """The table as what it is: a `MaterializedTable` where its options say so."""
-    if type(table) is not Table or table.handle().options.type != KIND:  # a folder as a table has no handle
-        return table
-    made = MaterializedTable(catalog=catalog, **{one.name: getattr(table, one.name) for one in members(table) if one.init})
-    made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
-    return made
+def kinds(catalog: Catalog) -> Mapping[str, Callable[..., Table]]:
+    """What makes a `MaterializedTable` of a table that says it is one."""
+    return {KIND: partial(MaterializedTable, catalog=catalog)}
 
 
 def create(
@@ -108,7 +106,8 @@ def create(
     fields = [Field(column, paimon_type(dtype, column)) for column, dtype in given.items()]
     made = catalog.create_table(name, fields, partition_keys=partition_keys, options=told, comment=comment)
     try:
-        found = MaterializedTable(catalog=catalog, **{one.name: getattr(made, one.name) for one in members(made) if one.init})
+        found = of_kind(made, kinds(catalog))
+        assert isinstance(found, MaterializedTable)
         found.refresh(force=True)
     except CommitStateUnknown:
         raise

@@ -17,9 +17,8 @@ import polars as pl
 
 from lakekit import registry
 from lakekit.catalog.metastore import KeepsViews, some
-from lakekit.errors import Corrupt, InvalidOption, LakekitError, ViewAlreadyExists, ViewNotFound
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
 from lakekit.format.dtypes import paimon_type
-from lakekit.options.features import refuse
 from lakekit.options.frozen import Frozen
 from lakekit.types import Field, field_from_json, field_to_json
 
@@ -151,5 +150,5 @@ def keeper(metastore: Metastore) -> KeepsViews:
     """The metastore, if it keeps views. Raises `Unsupported`."""
     if isinstance(metastore, KeepsViews):
         return metastore
-    instead = "It keeps none: pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
-    raise refuse(FEATURE, f'"{metastore.where}"', instead=instead)
+    instead = "pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
+    raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=FEATURE)

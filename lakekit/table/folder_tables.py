@@ -23,7 +23,7 @@ from lakekit.meta import schemas as schema_files
 from lakekit.model import partition as partitions
 from lakekit.model.schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
-from lakekit.options.frozen import Frozen
+from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.table import TableOptions
 from lakekit.read import lazy
 from lakekit.table.looking import statement
@@ -31,7 +31,7 @@ from lakekit.table.schema import Schema
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import BinaryIO
 
@@ -40,13 +40,16 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Ground, Handle
 
 
-def of_kind(table: Table) -> Table:
-    """The table as what it is: a `FormatTable`, an `ObjectTable`, or itself. Raises what opening raises."""
-    kind = str(table.handle().options.type)
-    cls = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable}.get(kind)
-    if cls is None or isinstance(table, cls):
-        return table
-    made = cls(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
+def of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
+    """The table as what it is: a `FormatTable`, an `ObjectTable`, what `others` make of their kinds, or itself. Raises what opening raises."""
+    kinds_of: Mapping[str, Callable[..., Table]] = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
+    make = kinds_of.get(str(table.handle().options.type))
+    return table if make is None or type(table) is not Table else remade(table, make)
+
+
+def remade(table: Table, make: Callable[..., Table]) -> Table:
+    """The same table as one of another class, with what was last seen of it."""
+    made = make(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
     made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
     return made
 
