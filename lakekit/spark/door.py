@@ -112,11 +112,10 @@ class SparkDoor:
 
     def told(self, answer: Answer) -> DataFrame:
         """An answer of few rows, which Spark has without a job."""
-        pairs = [one.split() for one in answer.columns.split(",")] if answer.columns else []
-        schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in pairs])
-        if not pairs:
+        schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in answer.kinds.items()])
+        if not schema.fields:
             return session.nothing(self.spark, schema)
-        columns = list(zip(*answer.rows, strict=True)) or [()] * len(pairs)
+        columns = list(zip(*answer.rows, strict=True)) or [()] * len(schema.fields)
         wanted = types.arrow_schema(types.paimon_fields(schema))
         arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
         return self.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)

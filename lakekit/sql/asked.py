@@ -41,6 +41,11 @@ class Answer:
     columns: str = ""
     rows: Sequence[Row] = ()
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column."""
+        return dict(one.split() for one in self.columns.split(",")) if self.columns else {}
+
 
 def only(found: pl.DataFrame, text: str, most: int) -> pl.Series:
     """The only column of a query's rows. Raises `SchemaMismatch` for several, `Unsupported` for more rows than `most`."""

@@ -103,8 +103,7 @@ def _connected(door: Here, words: Words) -> Answer:
 
 
 def _told(answer: Answer) -> pl.DataFrame:
-    pairs = [one.split() for one in answer.columns.split(",")] if answer.columns else []
-    return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in pairs}, orient="row")
+    return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in answer.kinds.items()}, orient="row")
 
 
 @dataclass(frozen=True, slots=True)
