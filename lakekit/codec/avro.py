@@ -18,8 +18,9 @@ import bz2
 import hashlib
 import lzma
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -391,8 +392,12 @@ def codec_named(compression: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _zstd(level: int) -> pa.Codec:
-    return pa.Codec("zstd", compression_level=level)
+def _zstd(level: int) -> Callable[[bytes], bytes]:
+    """What compresses at a level: one machine, which locks itself, for all blocks. Making one takes longer than a small block does."""
+    if zstd is not None:
+        with suppress(ValueError):  # a level that it has not
+            return partial(zstd.ZstdCompressor(level=level).compress, mode=zstd.ZstdCompressor.FLUSH_FRAME)
+    return partial(pa.Codec("zstd", compression_level=level).compress, asbytes=True)
 
 
 def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
@@ -407,8 +412,7 @@ def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
             found: bytes = pa.Codec("snappy").compress(data, asbytes=True)
             return found + zlib.crc32(data).to_bytes(4, "big")
         case "zstandard":
-            packed: bytes = _zstd(level).compress(data, asbytes=True)
-            return packed
+            return _zstd(level)(data)
         case "bzip2":
             return bz2.compress(data)
         case "xz":

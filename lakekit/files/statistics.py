@@ -16,6 +16,7 @@ Source: FORMAT.md 7.7, `StatsCollectorFactories`, `TruncateSimpleColStatsCollect
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
@@ -69,9 +70,16 @@ class Collecting:
         found = self._columns[name]
         return *_known(found, self._types[name]), found.nulls
 
+    def tells_all(self, field: Field, mode: str) -> bool:
+        """Whether a mode leaves the bounds of a column as its rows have them: not those of real numbers, whose zeros are two, nor where something is cut."""
+        if field.name not in self._columns or field.type.root in REALS:
+            return False
+        low, high, nulls = self.column(field.name)
+        return low is not None and not nulls and bounded(low, high, field.type, mode) == (low, high)
+
     def stats(self, fields: Sequence[Field], modes: Sequence[str]) -> Stats:
         """The statistics of some columns as a manifest holds them; columns of mode `none` need not have been added."""
-        types = [field.type.as_nullable() for field in fields]
+        types = _nullable(tuple(fields))
         columns = [_UNKNOWN if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)]
         bounds = [bounded(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)]
         return Stats(
@@ -79,6 +87,18 @@ class Collecting:
             max_values=binary_row.with_arity(binary_row.encode([high for _, high in bounds], types), len(types)),
             null_counts=tuple(None if mode == NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)),
         )
+
+
+@lru_cache(maxsize=256)
+def _nullable(fields: tuple[Field, ...]) -> tuple[DataType, ...]:
+    return tuple(field.type.as_nullable() for field in fields)
+
+
+@lru_cache(maxsize=256)
+def _cut(mode: str) -> int | None:
+    """How many characters a mode leaves of a text; None: all."""
+    found = _TRUNCATE.fullmatch(mode.upper())
+    return None if found is None else int(found.group(1))
 
 
 def _fits(value: Any, t: DataType) -> bool:
@@ -108,10 +128,9 @@ def bounded(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, Any]:
     """The bounds that a mode keeps of a column's smallest and greatest value."""
     if mode in (NONE, COUNTS) or low is None or high is None:
         return None, None
-    found = _TRUNCATE.fullmatch(mode.upper())
-    if found is None or t.root not in STRINGS:
+    length = _cut(mode)
+    if length is None or t.root not in STRINGS:
         return low, high
-    length = int(found.group(1))
     raised = raised_text(high, length)
     return (None, None) if raised is None else (low[:length], raised)
 

@@ -24,6 +24,7 @@ from lakekit.files.statistics import Collecting
 from lakekit.format import decimals
 from lakekit.format.writing import open_writer
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, NO_STATS, DataFile
+from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lakekit.files.file_names import FileNames
     from lakekit.files.shape import Shape
     from lakekit.meta.handle import Handle
+    from lakekit.model.data_file import Stats
     from lakekit.types import Field
 
 SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
@@ -160,7 +162,7 @@ class _File:
         frame = decimals.fitting(frame, self.narrow) if self.narrow else frame
         if self.target.keyed:
             kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
-            self.deletes += int((kinds.to_numpy() & 1).sum())  # -U and -D are the odd ones
+            self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
             self._sequence(_whole(numbers.min()), _whole(numbers.max()))
             self.first = frame.head(1) if self.first is None else self.first
             self.last = frame.tail(1)
@@ -170,7 +172,8 @@ class _File:
         self.indexing.add(frame)
         self.rows += frame.height
         self.raw_bytes += int(frame.estimated_size())
-        self.encoder.write(pl.DataFrame([frame.get_column(name).alias(stored) for name, stored in self.shape.layout]))
+        columns = [frame.get_column(name) if name == stored else frame.get_column(name).alias(stored) for name, stored in self.shape.layout]
+        self.encoder.write(columns[0].to_frame().hstack(columns[1:]))
 
     def _sequence(self, low: int, high: int) -> None:
         before = self.sequences
@@ -185,14 +188,15 @@ class _File:
         embedded, extra = self.indexing.put(handle, self.index_path)
         assert self.sequences is not None
         keyed = self.target.keyed
-        min_key, max_key = _keys(self.first, self.last, shape.key) if keyed else (EMPTY_ROW, EMPTY_ROW)
+        key_stats = self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS
+        min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
         return DataFile(
             name=self.name,
             size_bytes=size,
             row_count=self.rows,
             min_key=min_key,
             max_key=max_key,
-            key_stats=self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS,
+            key_stats=key_stats,
             value_stats=self.collecting.stats(shape.valued, shape.value_modes),
             value_stats_cols=shape.value_stats_cols,
             min_sequence_number=self.sequences[0],
@@ -206,6 +210,12 @@ class _File:
             source=self.target.source if self.target.kind == "data" else APPEND_SOURCE,
             external_path=self.external_path,
         )
+
+    def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
+        """The keys of the first and the last row. Where rows lie in the order of one column they are its bounds, if those are whole."""
+        if len(self.shape.key) == 1 and self.target.bucket != POSTPONE_BUCKET and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0]):
+            return key_stats.min_values, key_stats.max_values
+        return _keys(self.first, self.last, self.shape.key)
 
     def abandon(self, why: BaseException) -> BaseException:
         """The file never appears. A disk that failed below the encoder is the storage's to tell of."""

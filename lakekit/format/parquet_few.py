@@ -13,6 +13,7 @@ Source: FORMAT.md 7.4; the Apache Parquet format, `parquet.thrift`, `Encodings.m
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,10 +52,15 @@ _CHUNK_HEAD = thrift.encode_members({2: (I64, 0)}, 0) + bytes([1 << 4 | STRUCT])
 
 
 class Leaf(NamedTuple):
-    """A column as a file holds it, `held` the numbers of its Arrow buffer (None: bits, or text and bytes), `fixed` what no row changes of its description."""
+    """A column as a file holds it, `held` the numbers of its Arrow buffer (None: bits, or text and bytes), `fixed` what no row changes of its description.
+
+    `is_plain`: Polars gives those numbers as they are, with no Arrow between. `is_wide`: two of them are a value.
+    """
 
     physical: int
     held: Any
+    is_plain: bool
+    is_wide: bool
     optional: bool
     has_bounds: bool
     fixed: Struct
@@ -81,6 +87,7 @@ _HELD = {
     "DECIMAL": "<i8",
 }
 """The numbers of an Arrow buffer; a decimal is two of them, the lower one first."""
+_PLAINLY = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
 
 
 def _leaf(field: Field) -> Leaf | None:
@@ -91,8 +98,9 @@ def _leaf(field: Field) -> Leaf | None:
     if physical not in {_BYTES, _BOOLEAN, *_STORED}:  # INT96, and decimals of many digits
         return None
     fixed: Struct = {1: (I32, physical), 2: _ENCODINGS, 3: (LIST, (BINARY, [field.name.encode()]))}
-    held = _HELD.get(root)
-    return Leaf(physical, None if held is None else np.dtype(held), field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
+    held = None if _HELD.get(root) is None else np.dtype(_HELD[root])
+    is_wide = root == "DECIMAL"
+    return Leaf(physical, held, root in _PLAINLY, is_wide, field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
 
 
 def group(frame: pl.DataFrame, columns: Sequence[Leaf], codec: str, level: int | None, start: int) -> tuple[bytes, Group] | None:
@@ -100,16 +108,15 @@ def group(frame: pl.DataFrame, columns: Sequence[Leaf], codec: str, level: int |
     parts: list[bytes] = []
     chunks, at, raw_bytes, count = [], start, 0, frame.height
     for leaf, column in zip(columns, frame.get_columns(), strict=True):
-        array = column.to_arrow(compat_level=_FORM)  # a column at a time: a frame would wake Polars' threads
-        values = _values(array, leaf)
+        nulls = column.null_count()
+        values = _values(column, leaf, nulls)
         if values is None:
             return None
         plain, bounds = values
-        page = _levels(array) + plain if leaf.optional else plain
+        page = (_levels(column) if nulls else _all_there(count)) + plain if leaf.optional else plain
         data, used = _compressed(page, codec, level)
         head = _page_head(len(page), data, count)
         sizes = len(head) + len(page), len(head) + len(data)
-        nulls = array.null_count
         statistics: Struct = {3: (I64, nulls)} if bounds is None else {3: (I64, nulls), 5: (BINARY, bounds[1]), 6: (BINARY, bounds[0])}
         facts = leaf.fixed | {
             4: (I32, used),
@@ -151,14 +158,17 @@ def _compressed(page: bytes, codec: str, level: int | None) -> tuple[bytes, int]
     return page, _CODECS["uncompressed"]
 
 
-def _levels(array: pa.Array) -> bytes:
-    """Which rows are there: one run where all are, else bits in groups of eight."""
-    count = len(array)
-    if not array.null_count:
-        runs = _varint(count << 1) + b"\1"
-    else:
-        bits = np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
-        runs = _varint(len(bits) << 1 | 1) + bits.tobytes()
+@lru_cache(maxsize=ROWS + 1)
+def _all_there(count: int) -> bytes:
+    """The levels of rows that are all there: one run."""
+    runs = _varint(count << 1) + b"\1"
+    return len(runs).to_bytes(4, "little") + runs
+
+
+def _levels(column: pl.Series) -> bytes:
+    """Which rows are there: bits, in groups of eight."""
+    bits = np.packbits(column.is_not_null().to_numpy(), bitorder="little")
+    runs = _varint(len(bits) << 1 | 1) + bits.tobytes()
     return len(runs).to_bytes(4, "little") + runs
 
 
@@ -166,44 +176,59 @@ def _varint(value: int) -> bytes:
     return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
 
 
-def _values(array: pa.Array, leaf: Leaf) -> tuple[bytes, tuple[bytes, bytes] | None] | None:
+def _values(column: pl.Series, leaf: Leaf, nulls: int) -> tuple[bytes, tuple[bytes, bytes] | None] | None:
     """The values of a column, and their bounds, where they have some."""
+    if leaf.is_plain:
+        return _stored((column.drop_nulls() if nulls else column).to_numpy(), leaf)
+    if leaf.physical == _BYTES and len(column) == 1:
+        return _text(column.item(), bounded=leaf.has_bounds)
+    array = column.to_arrow(compat_level=_FORM)  # a column at a time: a frame would wake Polars' threads
     if leaf.physical == _BYTES:
         return _texts(array, bounded=leaf.has_bounds)
     if leaf.held is None:
         flags = array.drop_null().to_numpy(zero_copy_only=False)
         bits = np.packbits(flags, bitorder="little").tobytes()
         return bits, (bytes([bool(flags.all())]), bytes([bool(flags.any())])) if len(flags) else None
-    numbers = _numbers(array, leaf.held)
-    if array.null_count:
+    numbers = _numbers(array, leaf)
+    if nulls:
         numbers = numbers[array.is_valid().to_numpy(zero_copy_only=False)]
-    wanted = _STORED[leaf.physical]
-    if pa.types.is_decimal(array.type):
+    if leaf.is_wide:
         low, high = numbers[:, 0], numbers[:, 1]
-        numbers = low.astype(wanted)
-        if (high != low >> 63).any() or (numbers != low).any():
+        numbers = low.astype(_STORED[leaf.physical])
+        if high.tobytes() != (low >> 63).tobytes() or (numbers.itemsize < low.itemsize and (numbers != low).any()):
             return None
-    stored = numbers if numbers.dtype == wanted else numbers.astype(wanted)
-    return stored.tobytes(), _bounds(stored)
+    return _stored(numbers, leaf)
 
 
-def _numbers(array: pa.Array, held: Any) -> NDArray[Any]:
+def _numbers(array: pa.Array, leaf: Leaf) -> NDArray[Any]:
     """The numbers of an Arrow array, those in the places of nulls too; of decimals two each."""
-    width = 2 if pa.types.is_decimal(array.type) else 1
-    found = np.frombuffer(array.buffers()[1], held, len(array) * width, array.offset * width * held.itemsize)
-    return found.reshape(-1, 2) if width == 2 else found
+    width = 2 if leaf.is_wide else 1
+    found = np.frombuffer(array.buffers()[1], leaf.held, len(array) * width, array.offset * width * leaf.held.itemsize)
+    return found.reshape(-1, 2) if leaf.is_wide else found
 
 
-def _bounds(stored: NDArray[Any]) -> tuple[bytes, bytes] | None:
-    """The least and the greatest of some numbers; None for none, and where one is NaN."""
+def _stored(numbers: NDArray[Any], leaf: Leaf) -> tuple[bytes, tuple[bytes, bytes] | None]:
+    """Numbers as a page holds them, with the least and the greatest; None for none, and where one is NaN."""
+    wanted = _STORED[leaf.physical]
+    stored = numbers if numbers.dtype == wanted else numbers.astype(wanted)
+    data = stored.tobytes()
     if not len(stored):
-        return None
+        return data, None
+    if wanted.kind != "f":
+        return data, (data, data) if len(stored) == 1 else (stored.min().tobytes(), stored.max().tobytes())
     low, high = (stored[0], stored[0]) if len(stored) == 1 else (stored.min(), stored.max())
-    if stored.dtype.kind == "f":
-        if low != low or high != high:  # noqa: PLR0124 - a NaN is not itself
-            return None
-        low, high = (type(low)(-0.0) if low == 0 else low), (type(high)(0.0) if high == 0 else high)
-    return low.tobytes(), high.tobytes()
+    if low != low or high != high:  # noqa: PLR0124 - a NaN is not itself
+        return data, None
+    low, high = (type(low)(-0.0) if low == 0 else low), (type(high)(0.0) if high == 0 else high)
+    return data, (low.tobytes(), high.tobytes())
+
+
+def _text(value: str | bytes | None, *, bounded: bool) -> tuple[bytes, tuple[bytes, bytes] | None]:
+    """As `_texts`, of one."""
+    if value is None:
+        return b"", None
+    held = value.encode() if isinstance(value, str) else value
+    return len(held).to_bytes(4, "little") + held, (held, held) if bounded and len(held) <= _LONGEST_BOUND else None
 
 
 def _texts(array: pa.Array, *, bounded: bool) -> tuple[bytes, tuple[bytes, bytes] | None]:
@@ -217,7 +242,7 @@ def _texts(array: pa.Array, *, bounded: bool) -> tuple[bytes, tuple[bytes, bytes
     data = there.buffers()[2]
     held = b"" if data is None else data[first:last].to_pybytes()
     if count == 1:
-        return len(held).to_bytes(4, "little") + held, (held, held) if bounded and len(held) <= _LONGEST_BOUND else None
+        return _text(held, bounded=bounded)
     lengths = np.diff(offsets)
     out = np.empty(len(held) + 4 * count, np.uint8)
     heads = (offsets[:-1] - first + 4 * np.arange(count))[:, None] + np.arange(4)

@@ -27,7 +27,7 @@ TIMES = TIMESTAMPS | {"DATE", "TIME"}
 REALS = frozenset({"FLOAT", "DOUBLE"})
 _BOUNDLESS = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"}) | BINARIES
 _NUMBERS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | REALS
-_FORMS = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}
+_FORMS = {number: struct.Struct(form) for number, form in ((0, "<?"), (1, "<i"), (2, "<q"), (4, "<f"), (5, "<d"))}
 """Physical types of a fixed width, and how their bounds are packed."""
 _TEXT = 6
 _CUT_BYTES = 64 - 3
@@ -113,6 +113,6 @@ def _decoded(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
     if physical == _TEXT:
         return (low.decode(), high.decode()) if max(len(low), len(high)) < _CUT_BYTES else None
     form = _FORMS.get(physical)
-    if form is None or {len(low), len(high)} != {struct.calcsize(form)}:
+    if form is None or not len(low) == len(high) == form.size:
         return None
-    return struct.unpack(form, low)[0], struct.unpack(form, high)[0]
+    return form.unpack(low)[0], form.unpack(high)[0]

@@ -119,7 +119,8 @@ def newest(place: Place, known: int = 0) -> Snapshot | None:
     if found is None:
         return latest(place)
     for _ in range(_STEPS):
-        later = find(place, found.id + 1)
+        # on a disk a look is cheaper than an error
+        later = find(place, found.id + 1) if place.storage.is_remote or _there(place, found.id + 1) else None
         if later is None:
             return found
         found = later

@@ -11,7 +11,6 @@ import io
 import os
 import stat as modes
 import time
-import uuid
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import sync
 from lakekit.storage.protocol import FileMissing, Stat
+from lakekit.world import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -423,7 +423,7 @@ def _created(path: str) -> io.FileIO:
 
 def _temporary_name(path: str) -> str:
     parent, _, name = path.rpartition("/")
-    return f"{parent}/.{name}.{uuid.uuid4()}.tmp"
+    return f"{parent}/.{name}.{new_id()}.tmp"
 
 
 def _make_directory(path: str) -> None:

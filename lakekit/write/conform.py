@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from lakekit.format.dtypes import polars_schema, polars_type
 from lakekit.model.row_kind import SHORT, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
 from lakekit.write import incoming
-from lakekit.write.fitting import fit
+from lakekit.write.fitting import fit, looks_inside
 from lakekit.write.incoming import BATCH_ROWS, Incoming, opened
 from lakekit.write.spot import Spot, short
 from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
@@ -41,6 +41,8 @@ ROW_KIND = "_row_kind"
 """What lakekit calls the column of row kinds where it gives one."""
 _TEXT = DataType(root="VARCHAR", length=MAX_LENGTH)
 _KINDS = pl.Enum(SHORT)
+_FEW = 32
+"""Rows of a write so small that making a column for it would be felt."""
 _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
@@ -110,9 +112,11 @@ def _streamed(found: Incoming, how: Fit, batch_rows: int) -> Iterator[pl.DataFra
 def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame:
     """One frame as the table wants it; its rows are numbered from `first_row` in errors."""
     handle = how.handle
-    _check_columns(frame.columns, how)
-    found = [_column(frame, field, how, first_row) for field in handle.schema.fields]
-    fits = frame.columns == list(handle.schema.names) and all(is_given for _, is_given in found)
+    names = frame.columns
+    _check_columns(names, how)
+    known = _known(handle.schema.fields, _keys_without_null(handle))
+    found = [_column(frame, one, how, first_row) if one.field.name in names else (_absent(frame, one.field), False) for one in known]
+    fits = names == list(handle.schema.names) and all(is_given for _, is_given in found)
     columns = [column for column, _ in found]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
@@ -123,21 +127,41 @@ def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame
 def some(frame: pl.DataFrame, handle: Handle, names: Sequence[str]) -> pl.DataFrame:
     """Some of a table's columns as `batches` gives them, of a frame that has at least those that must be there. Raises as `batches` does for a bad value."""
     how = Fit(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
-    return pl.DataFrame([_column(frame, field, how, 0)[0] for field in handle.schema.fields_of(names)], height=frame.height)
+    known, given = _known(handle.schema.fields_of(names), _keys_without_null(handle)), frame.columns
+    return pl.DataFrame([_column(frame, one, how, 0)[0] if one.field.name in given else _absent(frame, one.field) for one in known], height=frame.height)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _column(frame: pl.DataFrame, field: Field, how: Fit, first_row: int) -> tuple[pl.Series, bool]:
+class Known(NamedTuple):
+    """A column of the table: its type as rows must fit it, and that as Polars', where values of it need no look but for their nulls."""
+
+    field: Field
+    type: DataType
+    plain: pl.DataType | None
+
+
+@lru_cache(maxsize=256)
+def _known(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[Known, ...]:
+    wanted = [field.type.not_null() if field.name in without_null else field.type for field in fields]
+    return tuple(Known(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, wanted, strict=True))
+
+
+def _column(frame: pl.DataFrame, known: Known, how: Fit, first_row: int) -> tuple[pl.Series, bool]:
     """A column of the table, and whether it is the frame's own, untouched."""
-    if field.name not in frame.columns:
-        return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field), False
-    t = field.type.not_null() if field.name in _keys_without_null(how.handle) else field.type
-    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i)
+    field = known.field
     given = frame.get_column(field.name)
-    column = _with_default(fit(given, t, spot, cast=how.cast, null_keys=how.null_keys), field)
+    if given.dtype == known.plain and (not given.null_count() or (known.type.nullable and field.default is None)):
+        return given, True
+    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i)
+    column = _with_default(fit(given, known.type, spot, cast=how.cast, null_keys=how.null_keys), field)
     return (column, True) if column is given else (column.alias(field.name), False)
+
+
+def _absent(frame: pl.DataFrame, field: Field) -> pl.Series:
+    """A column that the frame has not."""
+    return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
 
 
 def _check_columns(names: list[str], how: Fit) -> None:
@@ -238,12 +262,17 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: Fit, first_row: int) ->
     return found.to_physical().cast(pl.Int8)
 
 
+@lru_cache(maxsize=_FEW)
+def _added(height: int) -> pl.Series:
+    """The kinds of rows that all are +I; through numpy, as `pl.zeros` is a query, which waits for the threads of others."""
+    return pl.Series(KIND, np.zeros(height, np.int8))
+
+
 def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int) -> pl.DataFrame:
     """The rows that the options do not drop, with their kinds where the table has such."""
     options = how.handle.options
     if kinds is None:
-        # through numpy: `pl.zeros` is a query, which waits for the threads of others
-        return made.hstack([pl.Series(KIND, np.zeros(made.height, np.int8))]) if how.is_keyed else made
+        return made.hstack([_added(made.height) if made.height < _FEW else _added.__wrapped__(made.height)]) if how.is_keyed else made
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
     stays = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not how.is_keyed:

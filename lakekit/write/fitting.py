@@ -50,7 +50,7 @@ def fit(values: pl.Series, want: DataType, spot: Spot, *, cast: bool = False, nu
         raise spot.bad_null(int(values.is_null().arg_true()[0]))
     if values.dtype == pl.Null():
         return values.cast(dtype)
-    if values.dtype == dtype and not _looks_inside(want):
+    if values.dtype == dtype and not looks_inside(want):
         return values
     match want.root:
         case "ARRAY":
@@ -64,14 +64,14 @@ def fit(values: pl.Series, want: DataType, spot: Spot, *, cast: bool = False, nu
 
 
 @lru_cache(maxsize=4096)
-def _looks_inside(t: DataType) -> bool:
+def looks_inside(t: DataType) -> bool:
     """Whether values of the right Polars type may still be none of type `t`; nulls at the top are looked for elsewhere."""
     if t.root in ("MAP", "MULTISET", "DECIMAL", "TIME", "VARIANT"):
         return True
     if t.root in STRINGS or t.root in BINARIES:
         return (t.length or MAX_LENGTH) < MAX_LENGTH
     inner = [*(f.type for f in t.fields), *([] if t.element is None else [t.element])]
-    return any(not u.nullable or _looks_inside(u) for u in inner)
+    return any(not u.nullable or looks_inside(u) for u in inner)
 
 
 # ---- values with parts -----------------------------------------------------------------------------------------------------------------------

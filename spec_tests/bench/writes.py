@@ -258,32 +258,38 @@ class Bench:
                 table.upsert(row)
         names = [f"small commit at {table.snapshots().height:,}" for table in tables]
         found: list[tuple[list[Spent], list[Spent]]] = [([], []) for _ in tables]
-        for _ in range(4 * self.rounds):
+        for turn in range(4 * self.rounds):
             for table, (own, plain) in zip(tables, found, strict=True):
                 before = set(Path(table.location).rglob("*"))
                 own += [spent(lambda: table.upsert(row)) for _ in range(5)]  # noqa: B023 - called at once
                 new = sorted(set(Path(table.location).rglob("*")) - before, key=lambda path: path.stat().st_mtime_ns)
-                files = [path.read_bytes() for path in new]
-                plain += [spent(lambda: written(self.folder / "plain", files[at::5])) for at in range(5)]  # noqa: B023
+                again = Path(f"{table.location}-plain")
+                files = [(again / path.relative_to(table.location), path.read_bytes()) for path in new]
+                hint = again / "snapshot" / "LATEST", (Path(table.location) / "snapshot" / "LATEST").read_bytes()
+                for path, _ in files if turn == 0 else ():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                plain += [spent(lambda: written(files[at::5], *hint)) for at in range(5)]  # noqa: B023
         plainly = "its files written, synced and linked by plain Python"
         young, old = (own for own, _ in found)
         return [*(line(name, plainly, 1.5, *each) for name, each in zip(names, found, strict=True)), line(names[1], "at 100", 1.3, old, young)]
 
 
-def written(folder: Path, files: list[bytes]) -> None:
-    """Each file as a durable claim needs it: written, synced, linked to its name, its directory synced."""
-    folder.mkdir(exist_ok=True)
-    for at, data in enumerate(files):
-        temporary, path = folder / f".{at}", folder / f"{time.perf_counter_ns()}-{at}"
+def written(files: list[tuple[Path, bytes]], hint: Path, advice: bytes) -> None:
+    """Each file as a durable claim needs it: written, synced, linked to its name, its directory synced. The hint, which may be lost, is only put in place."""
+    for path, data in files:
+        temporary = path.with_name(f".{path.name}")
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.link(temporary, path)
         temporary.unlink()
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(path.parent, os.O_RDONLY)
         os.fsync(handle)
         os.close(handle)
+    temporary = hint.with_name(".hint")
+    temporary.write_bytes(advice)
+    temporary.replace(hint)
 
 
 def counted(table: lk.Table) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+import uuid
 from datetime import UTC, datetime
 
 import pytest
@@ -139,6 +140,7 @@ def test_the_real_world_goes_on_and_pickles() -> None:
     world.REAL.wait(1)
     assert world.REAL.now_ms() >= before > 1_600_000_000_000
     assert len(ids) == 100
+    assert {(one.version, one.variant) for one in map(uuid.UUID, ids)} == {(4, uuid.RFC_4122)}
     assert pickle.loads(pickle.dumps(world.REAL)) == world.REAL
     assert before_ms <= world.elapsed_ms()
     assert world.core_count() >= 1

@@ -149,6 +149,18 @@ def test_key_tables(case, data):
     assert file.key_stats.null_counts == (0,) * len(key)
 
 
+@pytest.mark.parametrize(
+    ("text", "least", "greatest"), [("STRING", "a" * 200, "b" * 200), ("STRING", "ä", "\U0010ffff" * 129), ("DOUBLE", 0.0, 1.0), ("DOUBLE", -1.0, -0.0)]
+)
+def test_the_least_and_the_greatest_key_are_whole(tmp_path, text, least, greatest):
+    """Bounds of a column are cut, and those of real numbers know one zero; keys are what the rows hold."""
+    key = Field("k", f"{text} NOT NULL", id=0)
+    handle = table(tmp_path / "t", [key, Field("v", "INT", id=1)], key=["k"])
+    rows = section(frame_of(k=[least, greatest], v=[1, 2]).cast({"v": pl.Int32}), [0, 0])
+    [file] = write(handle, rows, level=0, source=COMPACT_SOURCE)
+    assert [file.min_key, file.max_key] == [binary_row.with_arity(binary_row.encode([one], [key.type]), 1) for one in (least, greatest)]
+
+
 def test_orc_takes_parts_of_rows_from_the_middle_of_a_frame(tmp_path):
     handle = table(tmp_path / "t", [Field("c", "ROW<a INT, b INT>", id=0)], options={"file.format": "orc"})
     frame = pl.DataFrame({"c": [None, {"a": 1, "b": None}, None]}, schema=polars_schema(handle.schema.fields))
