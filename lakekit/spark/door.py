@@ -81,6 +81,8 @@ class SparkDoor:
         return types.spark_type(t).simpleString()
 
     def write(self, rows: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        if mode == "overwrite" and partition is None:
+            table = table.with_options({writes.DYNAMIC: writes.is_dynamic(self.spark.conf.get(writes.OVERWRITE_MODE, None))})
         return writes.write(rows, table, mode=mode, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:

@@ -11,9 +11,12 @@ stays on the snapshot it was planned on. `ls.read` is faster: Spark reads plain 
 Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tables with buckets are written without being
 compacted, and keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused: `ls.write` shuffles them first.
 
+An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the partitions that there are rows of.
+
 Options of a source: `path`; `branch`; `filter`; `row_kind`, the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds; `partition`, what an
-overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`; `read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of
-a stream ends, between two snapshots; `storage.…`, what the storage is opened with; every other one is an option of the table.
+overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`; `partitionOverwriteMode`, or the table's own word for it, `dynamic-partition-overwrite`;
+`read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of a stream ends, between two snapshots; `storage.…`, what the
+storage is opened with; every other one is an option of the table.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 NAME = "lakekit"
-OWN = ("path", "branch", "filter", "row_kind", "partition", "checkpointlocation")
+OWN = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
 """Options that are no options of a table, in lower case: Spark does not keep the case of any."""
 RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
 """What Spark itself says of an entry of its catalog, among the options."""
@@ -105,7 +108,10 @@ class Source(DataSource):
         if partition is not None and not overwrite:
             raise InvalidOption(f"partition={partition!r} says what an overwrite replaces, and these rows are appended", key="partition", value=partition)
         mode, replaced = ("overwrite" if overwrite else "append"), spec(partition) if partition else None
-        return Writer(*write_job(self.table().handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
+        table = self.table()
+        if overwrite and not any(key.lower() == writes.DYNAMIC for key in self.options):
+            table = table.with_options({writes.DYNAMIC: writes.is_dynamic(self.options.get("partitionoverwritemode"))})
+        return Writer(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads what snapshots bring; the option `row_kind` adds the column of kinds. Raises what `t.follow` raises before it begins."""

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 MODES = ("append", "upsert", "overwrite")
+OVERWRITE_MODE, DYNAMIC = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
+"""Spark's word for what an overwrite without a partition replaces, and a table's."""
 
 
 def write(
@@ -125,6 +127,17 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:
     if not isinstance(table, Table):
         raise InvalidOption(f"{table.name} is a system table, which is made of what a table holds: write to that table", key="table", value=table.name)
     return table.handle()
+
+
+def is_dynamic(mode: str | None) -> bool:
+    """Whether an overwrite in Spark's words, which names no partition, replaces only those that it has rows of. Raises `InvalidOption` for no mode.
+
+    Spark's own default is static, whatever the table's options say: it replaces the whole table (ENGINE.md 5.6).
+    """
+    found = (mode or "static").lower()
+    if found not in ("static", "dynamic"):
+        raise InvalidOption(f"partitionOverwriteMode is {mode!r}; there are static and dynamic", key="partitionOverwriteMode", value=mode)
+    return found == "dynamic"
 
 
 # ---- before any task ------------------------------------------------------------------------------------------------------------------------

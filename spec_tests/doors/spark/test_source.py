@@ -91,12 +91,14 @@ def test_rows_are_appended_and_replaced(known, tmp_path):
     frame = known.createDataFrame(ROWS, "p string, k long, v string")
     frame.write.format("lakekit").mode("append").save(table.location)
     assert held(table) == sorted(ROWS, key=repr)
-    frame.where("k = 1").write.format("lakekit").mode("overwrite").save(table.location)
+    frame.where("k = 1").write.format("lakekit").mode("overwrite").option("partitionOverwriteMode", "DYNAMIC").save(table.location)
     assert held(table) == sorted([ROWS[0], *ROWS[2:]], key=repr), "the partition that it has rows of"
     frame.limit(0).write.format("lakekit").mode("overwrite").option("partition", "p=b%2Fc").save(table.location)
     assert [row[1] for row in held(table)] == [1, 4]
-    frame.where("k < 3").write.format("lakekit").mode("overwrite").option("dynamic-partition-overwrite", "false").save(table.location)
-    assert held(table) == sorted(ROWS[:2], key=repr)
+    frame.where("k < 3").write.format("lakekit").mode("overwrite").option("dynamic-partition-overwrite", "true").save(table.location)
+    assert [row[1] for row in held(table)] == [1, 2, 4]
+    frame.where("k < 3").write.format("lakekit").mode("overwrite").save(table.location)
+    assert held(table) == sorted(ROWS[:2], key=repr), "all of it, as Spark means it"
     assert table.check(deep=True).ok
 
 
@@ -142,6 +144,8 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     table = made(tmp_path / "t")
     with pytest.raises(InvalidOption, match="appended"):
         source.Source({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
+    with pytest.raises(InvalidOption, match="partitionOverwriteMode is 'some'; there are static and dynamic"):
+        source.Source({"path": table.location, "partitionoverwritemode": "some"}).writer(schema, overwrite=True)
     with pytest.raises(ColumnNotFound, match="nobody"):
         source.Reader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
 

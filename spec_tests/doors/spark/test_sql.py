@@ -256,6 +256,28 @@ def test_partitions_by_their_values(spark, tmp_path):
     assert t.scan().collect().rows() == [(9, 1, date(2024, 3, 31))]
 
 
+def test_what_an_overwrite_replaces_is_sparks_to_say(spark, tmp_path):
+    """ENGINE.md 5.6, the worked example: static unless the session says otherwise, whatever the table's own option is."""
+    cat = lk.connect(tmp_path)
+    cat.create_database("lake")
+    t = cat.create_table("lake.t", {"id": "INT", "pt": "STRING"}, partition_keys=["pt"])
+
+    def left(text, mode=None):
+        t.overwrite(pl.DataFrame({"id": [1, 2], "pt": ["p1", "p2"]}, schema_overrides={"id": pl.Int32}))
+        if mode is not None:
+            spark.conf.set("spark.sql.sources.partitionOverwriteMode", mode)
+        try:
+            ls.sql(spark, text, catalog=cat)
+        finally:
+            spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        return sorted(t.scan().collect().rows())
+
+    whole = "INSERT OVERWRITE lake.t VALUES (3, 'p1')"
+    assert left(whole) == left(whole, "STATIC") == [(3, "p1")]
+    assert left(whole, "dynamic") == [(2, "p2"), (3, "p1")]
+    assert left("INSERT OVERWRITE lake.t PARTITION (pt = 'p1') VALUES (3)") == [(2, "p2"), (3, "p1")]
+
+
 def test_a_table_of_a_query(spark, cat, tmp_path):
     """Its columns are the query's, all of which may be null but for the keys; where it is there already and may be, nothing is read or written."""
     made = lk.connect(tmp_path)
