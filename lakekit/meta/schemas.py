@@ -39,6 +39,8 @@ def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSche
 
 def latest(place: Place, *, asked: str | None = None) -> TableSchema:
     """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
+    if not place.storage.is_remote and (known := ids(place)):  # a disk is asked for the file in any case: its name is enough
+        return read(place, known[-1])
     found = torn.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
     if not found:
         raise missing(place, asked or place.layout.root)
