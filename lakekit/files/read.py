@@ -266,7 +266,7 @@ def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) 
 
 def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
     """Looks into the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
-    variants = [field for field in group.evolution.held if field.type.holds(("VARIANT",))]
+    variants = group.evolution.variants
     if not counts and not variants:
         return
     remote = job.handle.storage.is_remote

@@ -20,13 +20,13 @@ from lakekit.format import orc, parquet
 from lakekit.format.dtypes import polars_schema
 from lakekit.lines import compression, split
 from lakekit.lines.contract import lines_of
+from lakekit.read.lazy import Now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.lines.contract import Lines
     from lakekit.meta.handle import Handle
-    from lakekit.read.condition import Condition
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.types import Field
 
@@ -43,12 +43,9 @@ class FolderScan:
     def schema(self) -> Mapping[str, pl.DataType]:
         return dict(polars_schema(self.handle.schema.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit))
 
-    def version(self) -> str:
+    def now(self) -> Now:
         """Folders have no version: each question lists them again."""
-        return world.new_id()
-
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - Polars stops by itself
-        return _frame(self.handle, condition.on_partition)
+        return Now(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition))  # Polars stops by itself
 
 
 def source(handle: Handle) -> FolderScan:

@@ -481,13 +481,13 @@ def _every_block(
     return _Listed(begins + 4, counts, start[owners] + following), owners, sound
 
 
-def unlisted(values: Values, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
-    """`absent` of the payloads that the values are of."""
+def among(values: Values, t: DataType, leaf: Leaf) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """`absent` of the payloads that the values are of, and which of them have one of the values that are asked for."""
     keys, there = _few_numbers(leaf, t), np.zeros(len(values.known), bool)
     if keys is None:
-        return there
+        return there, there
     for key in keys:
         wire = _wire(key, t)
         found = np.flatnonzero(values.data == wire) if wire is not None else np.zeros(0, np.int64)
         there[np.searchsorted(values.offsets, found, side="right") - 1] = True
-    return values.known & ~there
+    return values.known & ~there, there

@@ -59,9 +59,21 @@ def forgetful(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: AR
     return None
 
 
+class Told(NamedTuple):
+    """The files of which an index says that no row satisfies a condition, and those of which one names rows, so that no other knows better."""
+
+    dead: Mask
+    sure: Mask
+
+
 def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Mask:
     """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
-    dead = np.zeros(len(many.begins), bool)
+    return told(many, predicate, types, memory).dead
+
+
+def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Told:
+    """The same, and the files that have a value that is asked for: of a condition of one comparison, where all values of indexes are remembered."""
+    dead, sure = np.zeros((2, len(many.begins)), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
     for leaf in leaves:
         t, find = types[leaf.column], partial(_indexes, many, leaf.column)
@@ -71,8 +83,14 @@ def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataTy
                 continue
             payloads, counts = Payloads(many.data, begins, ends), many.row_counts[at]
             values = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
-            dead[at] |= index.absent(payloads, t, leaf, counts) if values is None else index.unlisted(values, t, leaf)
-    return dead & (many.row_counts <= MAX_ROWS)
+            if values is None:
+                dead[at] |= index.absent(payloads, t, leaf, counts)
+                continue
+            absent, there = index.among(values, t, leaf)
+            dead[at] |= absent
+            sure[at] |= there & (leaf is predicate)
+    asked = many.row_counts <= MAX_ROWS
+    return Told(dead & asked, sure & ~dead & asked)
 
 
 def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:

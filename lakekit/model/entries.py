@@ -134,9 +134,27 @@ class Entries:
         """The fact of the `i`-th file."""
         return self.files([i])[0]
 
-    def files(self, indices: Ints | Sequence[int] | None = None, *, with_indexes: bool = True) -> list[DataFile]:
-        """The facts of many files, or of all; without their embedded indexes, which are copied, for who only reads rows."""
-        table = self.table.select(_FILE_COLUMNS if with_indexes else _READ_COLUMNS)
+    def files_to_read(self) -> list[DataFile]:
+        """The facts that reading rows needs, of all files: nothing of keys, statistics and indexes, which planning has looked at."""
+        columns = [self.column(name).to_pylist() for name in _READ_COLUMNS]  # scalar: one a file
+        return [
+            DataFile(
+                name=name,
+                size_bytes=size_bytes,
+                row_count=row_count,
+                min_sequence_number=first,
+                max_sequence_number=last,
+                schema_id=schema_id,
+                level=level,
+                delete_row_count=deletes,
+                external_path=path,
+            )
+            for name, size_bytes, row_count, first, last, schema_id, level, deletes, path in zip(*columns, strict=True)  # scalar: one a file
+        ]
+
+    def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFile]:
+        """The facts of many files, or of all."""
+        table = self.table.select(_FILE_COLUMNS)
         if indices is not None:
             table = table.take(pa.array(indices, pa.int64()))
         made = table.column("creation_time").cast(pa.int64()).to_pylist()
@@ -144,7 +162,17 @@ class Entries:
 
 
 _FILE_COLUMNS = [name for name in SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
-_READ_COLUMNS = [name for name in _FILE_COLUMNS if name != "embedded_index"]
+_READ_COLUMNS = (
+    "file_name",
+    "file_size",
+    "row_count",
+    "min_sequence_number",
+    "max_sequence_number",
+    "schema_id",
+    "level",
+    "delete_row_count",
+    "external_path",
+)
 
 
 def empty() -> Entries:
@@ -188,7 +216,7 @@ def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFile:
         extra_files=tuple(row["extra_files"]),
         creation_time_ms=creation_time_ms,
         delete_row_count=row["delete_row_count"],
-        embedded_index=row.get("embedded_index"),
+        embedded_index=row["embedded_index"],
         source=row["file_source"],
         value_stats_cols=_names(row["value_stats_cols"]),
         external_path=row["external_path"],

@@ -23,6 +23,7 @@ from lakekit.model.entries import ADD, concat, empty
 from lakekit.options.features import check_readable
 from lakekit.options.table import TableOptions
 from lakekit.read import auto_tags, frames, plan, travel
+from lakekit.read.lazy import Now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,13 +61,12 @@ class Changes:
         kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
 
-    def version(self) -> str:
-        """The two ends, as snapshot ids."""
+    def now(self) -> Now:
+        """The two ends, as snapshot ids, and the rows between them."""
         start, end = self._ends()
-        return f"{start}-{end}"
+        return Now(f"{start}-{end}", self._frame)
 
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
-        """Kind and columns of the rows that may satisfy the condition."""
+    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         plans = self.plans(condition)
         if not plans:
             return pl.LazyFrame(schema=self.schema())
@@ -200,7 +200,7 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
         raise InvalidOption(msg, key="kind_column", value=kind_column)
     _forwards(handle, since, until)
     found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
-    found.version()
+    found.now()
     return found
 
 

@@ -19,14 +19,14 @@ from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
 from lakekit.errors import LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
-from lakekit.index.together import Containers, forgetful, ruled_out
+from lakekit.index.together import Containers, Told, forgetful, told
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
 from lakekit.read.derived import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -44,16 +44,26 @@ T = TypeVar("T")
 
 
 class Found(NamedTuple):
-    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may. Who knows nothing is left out."""
+    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may. Who knows nothing is left out.
+
+    `later` tells those positions of files that have rows for sure: most are read without asking which.
+    """
 
     gone: NDArray[np.int64]
     hits: Mapping[int, BitMap]
+    later: Callable[[], Mapping[int, BitMap]]
 
-    def __bool__(self) -> bool:
-        return bool(len(self.gone) or self.hits)
+    @property
+    def says_something(self) -> bool:
+        """Whether any file is gone, or any of its rows named."""
+        return bool(len(self.gone) or self.hits or self.later is not dict)
+
+    def rows(self) -> Mapping[int, BitMap]:
+        """Positions of rows that may match, of every file of which an index names some. Raises `Corrupt`, `FileMissing`."""
+        return {**self.hits, **self.later()}
 
 
-_NOTHING = Found(np.zeros(0, np.int64), {})
+_NOTHING = Found(np.zeros(0, np.int64), {}, dict)
 
 
 def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> Found:
@@ -66,19 +76,20 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     if not written or not len(inside) + len(outside):
         return _NOTHING
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        dead, found = _inside(handle.world, entries, indexes, inside, written)
-        under_way.advance(int(np.count_nonzero(dead)) + len(found))
-        ids = entries.numbers("schema_id")
-        left = [at for at in (*inside[~dead].tolist(), *outside.tolist()) if at not in found and ids[at] in written]  # scalar: one a file
-
-        def one(at: int) -> Hit:
-            file = entries.file(at)
-            return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
-
-        found |= zip(left, world.each(one, left, after=lambda _: under_way.advance(), waiting=handle.storage.is_remote), strict=True)
+        dead, sure = _together(handle.world, entries, indexes, inside, written)
+        under_way.advance(int(np.count_nonzero(dead | sure)))
+        found = _each(handle, entries, indexes, (inside[~(dead | sure)], outside), written, under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
-    hits = {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
-    return Found(np.sort(np.concatenate([inside[dead], np.array(also, np.int64)])), hits)
+    later = partial(_later, handle, entries, indexes, inside[sure], written) if sure.any() else dict
+    return Found(np.sort(np.concatenate([inside[dead], np.array(also, np.int64)])), _positions(found), later)
+
+
+def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
+    return {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
+
+
+def _later(handle: Handle, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]) -> dict[int, BitMap]:
+    return _positions(_each(handle, entries, indexes, (inside, _NOTHING.gone), written, lambda: None))
 
 
 Written = tuple["TableSchema", "Predicate"]
@@ -87,7 +98,7 @@ Written = tuple["TableSchema", "Predicate"]
 
 def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
-    every = {number: schemas.read(handle, number) for number in schema_ids}
+    every = {number: handle.schema if number == handle.schema.id else schemas.read(handle, number) for number in schema_ids}
     asked = {number: (one, as_written(handle.schema, one, predicate)) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
@@ -125,27 +136,60 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
     return places[mask[places]]
 
 
-def _inside(
-    known: World, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]
-) -> tuple[NDArray[np.bool_], dict[int, Hit]]:
-    """What indexes say that lie in manifest entries: which have no row, and of some others by place.
+def _together(known: World, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]) -> Told:
+    """What indexes say that lie in manifest entries and are looked at together: which of those places have no row, and which have some for sure."""
+    every = Told(*np.zeros((2, len(inside)), bool))
+    for number, mine, some in _by_schema(entries, indexes, inside, written):
+        schema, condition = written[number]
+        found = told(some, condition, _types(schema), partial(_again, known, entries, number) if len(inside) == len(indexes.inside) else forgetful)
+        every.dead[mine], every.sure[mine] = found
+    return every
 
-    Of damaged ones nothing, so that they are asked again by whoever knows their paths.
-    """
+
+def _by_schema(entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Iterable[int]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
+    """Indexes in entries of the files of each schema: its number, whose they are among `inside`, and where they lie: none is copied."""
     data = binary_data(entries.column("embedded_index"))
     at = slice(None) if len(inside) == len(indexes.inside) else np.searchsorted(indexes.inside, inside)
     begins, ends, counts = indexes.begins[at], indexes.ends[at], entries.numbers("row_count")[inside]
     numbers = entries.numbers("schema_id")[inside]
-    every = np.zeros(len(inside), bool)
-    found: dict[int, Hit] = {}
-    for number, (schema, condition) in written.items():  # scalar: few schemas
+    for number in written:  # scalar: few schemas
         mine = np.flatnonzero(numbers == number)
-        types = {field.name: field.type for field in schema.fields}
-        some = Containers(data, begins[mine], ends[mine], counts[mine])
-        dead = ruled_out(some, condition, types, partial(_again, known, entries, number) if len(inside) == len(indexes.inside) else forgetful)
-        every[mine] = dead
-        found |= _left(some, ~dead, inside[mine], condition, types)
-    return every, found
+        if len(mine) == len(inside):
+            yield number, mine, Containers(data, begins, ends, counts)
+        elif len(mine):
+            yield number, mine, Containers(data, begins[mine], ends[mine], counts[mine])
+
+
+def _each(
+    handle: Handle,
+    entries: Entries,
+    indexes: _Indexes,
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
+    written: Mapping[int, Written],
+    after: Callable[[], object],
+) -> dict[int, Hit]:
+    """What the indexes of some places say, asked one by one: of those in entries, and of those outside. Raises `Corrupt`, `FileMissing`."""
+    inside, outside = places
+    if not len(inside) + len(outside):
+        return {}
+    found: dict[int, Hit] = {}
+    for number, mine, some in _by_schema(entries, indexes, inside, written):
+        schema, condition = written[number]
+        found |= _left(some, inside[mine], condition, _types(schema))
+    ids = entries.numbers("schema_id")
+    left = [at for at in (*inside.tolist(), *outside.tolist()) if at not in found and ids[at] in written]  # scalar: one a file
+    for _ in found:
+        after()
+
+    def one(at: int) -> Hit:
+        file = entries.file(at)
+        return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
+
+    return found | dict(zip(left, world.each(one, left, after=lambda _: after(), waiting=handle.storage.is_remote), strict=True))
+
+
+def _types(schema: TableSchema) -> dict[str, DataType]:
+    return {field.name: field.type for field in schema.fields}
 
 
 def _again(known: World, entries: Entries, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
@@ -153,11 +197,11 @@ def _again(known: World, entries: Entries, schema_id: int, what: Hashable, make:
     return kept(known, entries, ("indexes", schema_id, what), make)
 
 
-def _left(many: Containers, left: NDArray[np.bool_], names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
-    """What the indexes say that are left, one by one, each under its name."""
+def _left(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
+    """What indexes say, each under its name; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
     view = many.data.data  # they are looked at in a few places: none is copied
     found: dict[int, Hit] = {}
-    columns = [column[left].tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
+    columns = [column.tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
     for at, begin, end, count in zip(*columns, strict=True):  # scalar: one a file
         with suppress(LakekitError):
             found[at] = _hit(ask(view[begin:end], condition, types, count))
@@ -180,13 +224,13 @@ def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, a
     found = _container(handle, data_path, file)
     if found is None:
         return True
-    return _hit(ask(found[1], asked, {field.name: field.type for field in written.fields}, file.row_count, path=found[0]))
+    return _hit(ask(found[1], asked, _types(written), file.row_count, path=found[0]))
 
 
 def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
     found = _container(handle, data_path, file)
-    return None if found is None else File(found[1], {field.name: field.type for field in written.fields}, file.row_count, found[0])
+    return None if found is None else File(found[1], _types(written), file.row_count, found[0])
 
 
 def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:

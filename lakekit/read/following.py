@@ -119,10 +119,6 @@ class Followed:
         unit = self.handle.options.lakekit_timestamp_unit
         return {**frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
 
-    def version(self) -> str:
-        """A snapshot never changes."""
-        return str(self.snapshot.id)
-
     def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> Plan:
         """Files whose rows are told as they lie; nothing is hidden."""
         shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
@@ -140,8 +136,11 @@ class State(Followed):
 
     position: Position
 
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
-        """Kind and columns of the rows that may satisfy the condition."""
+    def now(self) -> lazy.Now:
+        """A snapshot never changes."""
+        return lazy.Now(str(self.snapshot.id), self._frame)
+
+    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
         merged, lying = self.plans(condition)
         rows = frames.merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(frames.KIND))
         if lying is not None:
@@ -171,8 +170,11 @@ class Brought(Followed):
         listed = manifests.manifest_files(self.handle, self.snapshot, "changelog" if self.changelog else "delta")
         return manifests.read_entries(self.handle, listed)
 
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
-        """Kind and columns of the rows that may satisfy the condition."""
+    def now(self) -> lazy.Now:
+        """A snapshot never changes."""
+        return lazy.Now(str(self.snapshot.id), self._frame)
+
+    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         lying = self.plan(condition)
         if lying is not None:
             rows = frames.unmerged(lying, self.fields)

@@ -154,7 +154,7 @@ def _scan(
 ) -> pl.LazyFrame:
     some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
-    files, paths = some.files(with_indexes=False), data_file_paths(plan.handle, some)
+    files, paths = some.files_to_read(), data_file_paths(plan.handle, some)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import copy_context
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import polars as pl
 from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLazyFrameProps
@@ -30,6 +30,16 @@ _REMEMBERED = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
 
 
+class Now(NamedTuple):
+    """What a source is when it is asked: `version`, a text that changes when what would be read changes, and `frame`, which reads what that text stands for.
+
+    `frame` gives all columns of the rows that may satisfy a condition.
+    """
+
+    version: str
+    frame: Callable[[Condition, int | None], pl.LazyFrame]
+
+
 class Source(Protocol):
     """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
 
@@ -40,11 +50,8 @@ class Source(Protocol):
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame, fixed when the scan was made."""
 
-    def version(self) -> str:
-        """A text that changes when what would be read changes."""
-
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:
-        """All columns of the rows that may satisfy the condition."""
+    def now(self) -> Now:
+        """What would be read now: looked for once a question."""
 
 
 class PaimonScan(LazyFrameResolver):
@@ -75,7 +82,7 @@ class PaimonScan(LazyFrameResolver):
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
         """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
         world.refuse_fork()
-        version = self.source.version()
+        version, frame = self.source.now()
         condition, decided = condition_of(filters, self.source.handle.schema)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)
         if version == existing_resolved_version_key:
@@ -84,7 +91,7 @@ class PaimonScan(LazyFrameResolver):
         if question not in self.plans:
             if len(self.plans) >= _REMEMBERED:
                 self.plans.clear()
-            self.plans[question] = self.source.frame(condition, limit)
+            self.plans[question] = frame(condition, limit)
         return self.plans[question], props
 
     def __getstate__(self) -> Source:

@@ -62,7 +62,7 @@ class Step:
 class Plan:
     """What a read has to do. `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do.
 
-    `hits` says, for a file name, which row positions its file index leaves; `vectors` which index file holds its deletion vector.
+    `asked` asks file indexes which row positions they leave, by file name; `vectors` says which index file holds a file's deletion vector.
     """
 
     handle: Handle
@@ -72,11 +72,16 @@ class Plan:
     merged: tuple[Bucket, ...] = ()
     rule: MergeRule | None = None
     condition: Condition = ANYWHERE
-    hits: Mapping[str, BitMap] = field(default_factory=dict)
+    asked: Callable[[], Mapping[str, BitMap]] = dict
     vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
     bytes_total: int | None = None
+
+    @cached_property
+    def hits(self) -> Mapping[str, BitMap]:
+        """For a file name, which row positions its file index leaves. Raises `Corrupt`, `FileMissing`."""
+        return self.asked()
 
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
@@ -156,7 +161,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
     if rule is not None:
         _prune_keys(handle, funnel, rule, condition)
         funnel.groups = sections.groups(handle, funnel.entries)
-    hits = _prune_values(handle, funnel, rule, condition)
+    asked = _prune_values(handle, funnel, rule, condition)
     raw = np.flatnonzero(funnel.groups.number < 0)
     if limit is not None and rule is None and not vectors:
         raw = _enough(funnel.entries, raw, limit)
@@ -168,7 +173,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         merged=sections.buckets(funnel.entries, funnel.groups),
         rule=rule,
         condition=condition,
-        hits=hits,
+        asked=asked,
         vectors=vectors,
         steps=tuple(funnel.steps),
     )
@@ -385,10 +390,10 @@ def _prune_keys(handle: Handle, funnel: Funnel, rule: MergeRule, condition: Cond
         funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
 
 
-def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Mapping[str, BitMap]:
-    """By value statistics and file indexes, where no other version of a key could come back; what the indexes leave of files that stay."""
+def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Callable[[], Mapping[str, BitMap]]:
+    """By value statistics and file indexes, where no other version of a key could come back; who tells what the indexes leave of files that stay."""
     if condition.predicate == TRUE or not len(funnel.entries):
-        return {}
+        return dict
     decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
     on_value = _without(condition.predicate, decided)
     if on_value != TRUE:
@@ -397,14 +402,19 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
         funnel.step(f"values {_named(on_value)}", fit)
     alone = np.flatnonzero(funnel.groups.number < 0)
-    found = file_index.evaluate(handle, funnel.entries, alone, condition.predicate)
-    if not found:
-        return {}
-    names = funnel.entries.column("file_name").take(pa.array(list(found.hits), pa.int64())).to_pylist()  # scalar: one a file
-    fit = np.ones(len(funnel.entries), bool)
-    fit[found.gone] = False
-    funnel.step("file index", fit)
-    return dict(zip(names, found.hits.values(), strict=True))
+    entries = funnel.entries
+    found = file_index.evaluate(handle, entries, alone, condition.predicate)
+    if found.says_something:
+        fit = np.ones(len(entries), bool)
+        fit[found.gone] = False
+        funnel.step("file index", fit)
+    return partial(_rows_by_name, entries, found)
+
+
+def _rows_by_name(entries: Entries, found: file_index.Found) -> Mapping[str, BitMap]:
+    rows = found.rows()
+    names = entries.column("file_name").take(pa.array(list(rows), pa.int64())).to_pylist()  # scalar: one a file
+    return dict(zip(names, rows.values(), strict=True))
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
@@ -10,6 +11,7 @@ from lakekit.format.dtypes import known_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
 from lakekit.read import frames, plan, travel
+from lakekit.read.lazy import Now
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -55,17 +57,16 @@ class Scan:
         kind = {} if self.kind_column is None else frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **known_schema((*self.fields, *RAW) if self.raw else self.fields, unit)}
 
-    def version(self) -> str:
-        """Snapshot and schema that a read would see now."""
+    def now(self) -> Now:
+        """Snapshot and schema that a read would see now, and its rows."""
         position = travel.locate(self.handle, self.at)
+        schema_id = self._schema_id(position)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
         other = "" if (fallback := _fallback(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
-        return f"{number}{other}/{schemas.ids(self.handle)[-1] if position.schema_id is None else position.schema_id}"
+        return Now(f"{number}{other}/{schema_id}", partial(self._frame, position, schema_id))
 
-    def frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:
-        """All columns of the rows that may satisfy the condition."""
-        position = travel.locate(self.handle, self.at)
-        handle = self._now(position)
+    def _frame(self, position: Position, schema_id: int, condition: Condition, limit: int | None) -> pl.LazyFrame:
+        handle = self._handle(position, schema_id)
         if self.raw:
             return frames.stored(plan.plan_stored(handle, position, condition), self.fields)
         plans = self._plans(handle, position, condition, limit)
@@ -78,7 +79,7 @@ class Scan:
     def plans(self, condition: Condition) -> list[Plan]:
         """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = travel.locate(self.handle, self.at)
-        return self._plans(self._now(position), position, condition, None)
+        return self._plans(self._handle(position, self._schema_id(position)), position, condition, None)
 
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
@@ -95,9 +96,13 @@ class Scan:
             plan.plan_read(*second, condition, without=taken, levels=self.levels),
         ]
 
-    def _now(self, position: Position) -> Handle:
+    def _schema_id(self, position: Position) -> int:
+        """The schema that a position is read with: that of its time, or the newest."""
+        return schemas.ids(self.handle)[-1] if position.schema_id is None else position.schema_id
+
+    def _handle(self, position: Position, schema_id: int) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""
-        if position.schema_id is not None or schemas.ids(self.handle)[-1] == self.handle.newest_schema_id:
+        if position.schema_id is not None or schema_id == self.handle.newest_schema_id:
             return self.handle
         return today(self.handle, self.fields, "scan()")
 

@@ -89,7 +89,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
         wanted = answers(table, asked)
         condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), small.schema)
         for _ in range(3):
-            found = source.frame(condition, None).filter(asked).collect().sort("p", "k", "s", nulls_last=True)
+            found = source.now().frame(condition, None).filter(asked).collect().sort("p", "k", "s", nulls_last=True)
             assert found.equals(wanted)
     assert small.world.decoded.size_bytes <= 500
 
