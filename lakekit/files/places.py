@@ -90,12 +90,15 @@ def place_of(entries: Entries, at: int) -> tuple[bytes, int]:
 
 def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
     """The whole paths of many data files, in order; each (partition, bucket) is spelled once. Raises `Corrupt` for what is no plain file name."""
-    partitions_, layout = entries.column("partition").dictionary_encode(), handle.layout
+    layout, names, external = handle.layout, entries.column("file_name"), entries.column("external_path")
+    texts, buckets = names.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
+    if len(texts) <= _FEW:
+        few = zip(entries.column("partition").to_pylist(), buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
+        return [layout.data_file(partition_path(handle, partition), bucket, name, path) for partition, bucket, name, path in few]
+    partitions_ = entries.column("partition").dictionary_encode()
     paths = [partition_path(handle, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
-    codes, buckets = partitions_.indices.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
-    names, external = entries.column("file_name"), entries.column("external_path")
-    texts = names.to_pylist()  # scalar: one a file
-    if len(texts) <= _FEW or external.null_count < len(external) or not _are_plain(names):
+    codes = partitions_.indices.to_pylist()  # scalar: one a file
+    if external.null_count < len(external) or not _are_plain(names):
         each = zip(codes, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
         return [layout.data_file(paths[code], bucket, name, path) for code, bucket, name, path in each]
     places = list(zip(codes, buckets, strict=True))

@@ -16,7 +16,8 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from weakref import ref
 
 from lakekit.errors import Corrupt
 from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
@@ -150,15 +151,26 @@ def live(
 
 
 def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | None) -> Entries:
-    """The live entries of some manifests. The last that were asked for are kept where they are a copy: every read of a snapshot asks for them again."""
+    """The live entries of some manifests. The last that were asked for are kept where they are a copy: every read of a snapshot asks for them again.
+
+    Where they are all that the manifests hold, which lie on the shelf themselves, only that is kept.
+    """
     shelf, key = place.world.decoded, (_LIVE, place.storage, place.layout.manifest_dir)
     names = tuple(file.name for file in files)
-    known: tuple[tuple[str, ...], Entries] | None = shelf.get(key) if columns is None else None
+    known: tuple[tuple[str, ...], Entries | ref[Any]] | None = shelf.get(key) if columns is None else None
     if known is not None and known[0] == names:
-        return known[1]
+        if isinstance(known[1], columns_of.Entries):
+            return known[1]
+        first = shelf.get((place.storage, place.layout.manifest(names[0])))
+        if first is not None and first.whole.table is known[1]():
+            return first.whole
     found = read_entries(place, files, columns=columns)
     live = found.filter(_standing(place, files, found))
-    if columns is None and len(live) < len(found) and (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < shelf.budget_bytes // 4:
+    if columns is not None or not names:
+        return live
+    if live is found:
+        shelf.put({key: (names, ref(found.table))}, _ASKED_BYTES + _SHARED_BYTES * len(names))
+    elif (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < shelf.budget_bytes // 4:
         shelf.put({key: (names, live)}, weight)
     return live
 

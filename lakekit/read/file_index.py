@@ -58,11 +58,13 @@ class Found(NamedTuple):
         """Whether any file is gone, or any of its rows named."""
         return bool(len(self.gone) or self.hits or self.later is not dict)
 
-    def rows(self) -> Mapping[int, BitMap]:
+    def positions(self) -> Mapping[int, BitMap]:
         """Positions of rows that may match, of every file of which an index names some. Raises `Corrupt`, `FileMissing`."""
         return {**self.hits, **self.later()}
 
 
+_MOST = 2
+"""Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
 _NOTHING = Found(np.zeros(0, np.int64), {}, dict)
 
 
@@ -138,12 +140,17 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
 
 def _together(known: World, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]) -> Told:
     """What indexes say that lie in manifest entries and are looked at together: which of those places have no row, and which have some for sure."""
-    every = Told(*np.zeros((2, len(inside)), bool))
-    for number, mine, some in _by_schema(entries, indexes, inside, written):
+    of_all = _MOST * len(inside) >= len(indexes.inside)
+    asked = indexes.inside if of_all else inside
+    every = Told(*np.zeros((2, len(asked)), bool))
+    for number, mine, some in _by_schema(entries, indexes, asked, written):
         schema, condition = written[number]
-        found = told(some, condition, _types(schema), partial(_again, known, entries, number) if len(inside) == len(indexes.inside) else forgetful)
+        found = told(some, condition, _types(schema), partial(_again, known, entries, number) if of_all else forgetful)
         every.dead[mine], every.sure[mine] = found
-    return every
+    if len(inside) == len(asked):
+        return every
+    at = np.searchsorted(asked, inside)
+    return Told(every.dead[at], every.sure[at])
 
 
 def _by_schema(entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Iterable[int]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:

@@ -88,11 +88,13 @@ class PaimonScan(LazyFrameResolver):
         if version == existing_resolved_version_key:
             return None, props
         question = (version, _text(filters, decided), limit)
-        if question not in self.plans:
+        planned = self.plans.get(question)
+        if planned is None:
+            planned = frame(condition, limit)
             if len(self.plans) >= _REMEMBERED:
                 self.plans.clear()
-            self.plans[question] = frame(condition, limit)
-        return self.plans[question], props
+            self.plans[question] = planned  # not read again: another thread may clear them
+        return planned, props
 
     def __getstate__(self) -> Source:
         return self.source

@@ -25,7 +25,7 @@ from lakekit.read import bounds, file_index, sections, select
 from lakekit.read.condition import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyroaring import BitMap
@@ -105,12 +105,18 @@ class Funnel:
 
     def step(self, why: str, mask: Mask | None) -> None:
         """Keeps what the mask says; None: this step has nothing to say."""
-        if mask is None or not len(mask):
-            return
-        before = len(self.entries)
-        if not mask.all():
-            self.entries, self.groups = self.entries.filter(mask), self.groups.filter(mask)
-        self.steps.append(Step("files", before, len(self.entries), why))
+        self.together([(why, mask)])
+
+    def together(self, told: Sequence[tuple[str, Mask | None]]) -> None:
+        """Step after step, all over the entries as they are now: leaving some out copies the others, and the indexes in them."""
+        said = [(why, mask) for why, mask in told if mask is not None and len(mask)]
+        kept, left = None, len(self.entries)
+        for why, mask in said:
+            kept, before = mask if kept is None else kept & mask, left
+            left = int(np.count_nonzero(kept))
+            self.steps.append(Step("files", before, left, why))
+        if kept is not None and left < len(self.entries):
+            self.entries, self.groups = self.entries.filter(kept), self.groups.filter(kept)
 
 
 def plan_read(
@@ -395,26 +401,28 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     if condition.predicate == TRUE or not len(funnel.entries):
         return dict
     decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
-    on_value = _without(condition.predicate, decided)
+    on_value, entries = _without(condition.predicate, decided), funnel.entries
+    told: list[tuple[str, Mask | None]] = []
+    alone = funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.keep(handle, funnel.entries, on_value, "value")
+        fit = bounds.keep(handle, entries, on_value, "value")
         if rule is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
-        funnel.step(f"values {_named(on_value)}", fit)
-    alone = np.flatnonzero(funnel.groups.number < 0)
-    entries = funnel.entries
-    found = file_index.evaluate(handle, entries, alone, condition.predicate)
+        told.append((f"values {_named(on_value)}", fit))
+        alone &= fit
+    found = file_index.evaluate(handle, entries, np.flatnonzero(alone), condition.predicate)
     if found.says_something:
-        fit = np.ones(len(entries), bool)
-        fit[found.gone] = False
-        funnel.step("file index", fit)
-    return partial(_rows_by_name, entries, found)
+        there = np.ones(len(entries), bool)
+        there[found.gone] = False
+        told.append(("file index", there))
+    funnel.together(told)
+    return partial(_by_name, entries, found)
 
 
-def _rows_by_name(entries: Entries, found: file_index.Found) -> Mapping[str, BitMap]:
-    rows = found.rows()
-    names = entries.column("file_name").take(pa.array(list(rows), pa.int64())).to_pylist()  # scalar: one a file
-    return dict(zip(names, rows.values(), strict=True))
+def _by_name(entries: Entries, found: file_index.Found) -> Mapping[str, BitMap]:
+    hits = found.positions()
+    names = entries.column("file_name").take(pa.array(list(hits), pa.int64())).to_pylist()  # scalar: one a file
+    return dict(zip(names, hits.values(), strict=True))
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:

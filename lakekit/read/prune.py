@@ -94,6 +94,8 @@ def keep_leaf(leaf: Leaf, known: Bounds) -> Mask:
 def _compare(op: str, value: object, known: Bounds) -> Mask:
     """Whether a row with `row op value` may be there; rows that are null aside."""
     count = len(known.nulls)
+    if known.type.root in INTEGERS and not known.low.null_count and not known.high.null_count:
+        return _compare_integers(op, literal(value, known.type), known.low.to_numpy(), known.high.to_numpy())
     scalar = as_scalar(value, known.type)
     floating = known.type.root in ("FLOAT", "DOUBLE")
     if scalar is None or (floating and op in (">", ">=", "!=")):
@@ -115,6 +117,27 @@ def _compare(op: str, value: object, known: Bounds) -> Mask:
         case _:
             return np.ones(count, bool)
     return as_mask(verdict)
+
+
+def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]) -> Mask:
+    """The same of bounds that are all known: a step of numpy costs a tenth of Arrow's."""
+    info = np.iinfo(low.dtype)
+    verdict: Mask | None = None
+    if value is not None and info.min <= value <= info.max:
+        match op:
+            case "=":
+                verdict = (low <= value) & (high >= value)
+            case "!=":
+                verdict = (low != value) | (high != value)
+            case "<":
+                verdict = low < value
+            case "<=":
+                verdict = low <= value
+            case ">":
+                verdict = high > value
+            case ">=":
+                verdict = high >= value
+    return np.ones(len(low), bool) if verdict is None else verdict
 
 
 def _prefix(prefix: str, known: Bounds) -> Mask:

@@ -168,8 +168,8 @@ def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = 
         key = next((key for key in travel.BETWEEN if key in handle.all_options), "scan.mode")
         msg = f"{key} asks for what changed in {handle.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
         raise InvalidOption(msg, key=key, value=handle.all_options[key])
-    position = travel.locate(handle, at)
-    if position.snapshot is None and handle.all_options.get("type") == OBJECTS and not handle.all_options.get("object-location"):
+    position = travel.NOWHERE if at is None and travel.means_newest(handle) else travel.locate(handle, at)
+    if handle.all_options.get("type") == OBJECTS and not handle.all_options.get("object-location") and travel.locate(handle, at).snapshot is None:
         raise refuse(OBJECTS, f"table {handle.name}")
     handle = travel.schema_of(handle, position)
     return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)

@@ -49,6 +49,15 @@ def means_changes(handle: Handle) -> bool:
     return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
 
 
+NOWHERE = Position(snapshot=None)
+"""Where a table without snapshots is read: with the newest schema."""
+
+
+def means_newest(handle: Handle) -> bool:
+    """Whether the table's options ask for the newest snapshot, whichever that is: which one need not be known to know its columns. Raises `InvalidOption`."""
+    return asked(handle)[0] in ("latest", "latest-full")
+
+
 def names_a_snapshot(handle: Handle, at: int | str | datetime | None) -> bool:
     """Whether `at`, or else the table's options, name a snapshot by its number or a tag: names that another branch gives to others."""
     if at is None:

@@ -14,7 +14,7 @@ from lakekit import registry
 from lakekit.codec import index_container, internal
 from lakekit.errors import LakekitError
 from lakekit.index.evaluate import evaluate
-from lakekit.index.together import Containers, ruled_out
+from lakekit.index.together import Containers, ruled_out, told
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
@@ -48,6 +48,9 @@ def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Pred
         # values that are kept are those of whole indexes: of one that is damaged elsewhere they say nothing, where one look at it would have been enough
         assert [at for at, (kept, looked) in enumerate(zip(again, found, strict=True)) if kept and not looked] == []
         assert again == found or not whole
+        sure = np.flatnonzero(told(many, predicate, types, partial(remembered, shelf)).sure).tolist()
+        assert not any(again[at] or (whole and alone(containers[at], counts[at], predicate, types)) for at in sure)
+        assert not sure or isinstance(predicate, Leaf)
     return found
 
 

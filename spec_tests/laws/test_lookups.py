@@ -1,0 +1,130 @@
+"""What a lookup by file index takes, counted: files that are read and folders that are listed, indexes that are asked, entries that are copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+import lakekit as lk
+from lakekit.index import bitmap
+from lakekit.model.entries import Entries
+from lakekit.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OPTIONS = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 mb", "file-index.bitmap.columns": "k"}
+FILES = 12
+
+
+def rows(file: int) -> pl.DataFrame:
+    """Numbers that are in no other file, two rows each, between the same least and greatest one in every file."""
+    numbers = [-1, *(100 * at + file for at in range(20)), 5000] * 2
+    return pl.DataFrame({"k": numbers, "v": [f"{file}-{number}" for number in numbers]}, schema={"k": pl.Int32, "v": pl.String})
+
+
+def made(folder: Path, **options: str) -> lk.Table:
+    """A table of some files, of which the same question was asked twice: what is kept of its indexes is kept now."""
+    table = lk.create(folder, rows(0).schema, options=OPTIONS | {name.replace("_", "."): value for name, value in options.items()})
+    for file in range(FILES):
+        table.append(rows(file))
+    for _ in range(2):
+        assert found(table, 303) == ["3-303", "3-303"]
+    return table
+
+
+def found(table: lk.Table, number: int) -> list[str]:
+    return table.scan().filter(pl.col("k") == number).collect()["v"].to_list()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, where: Any, *names: str) -> Counter[str]:
+    """How often functions of a class or module are called from now on."""
+    calls: Counter[str] = Counter()
+
+    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def one(*given: Any, **also: Any) -> Any:
+            calls[name] += 1
+            return function(*given, **also)
+
+        return one
+
+    for name in names:
+        monkeypatch.setattr(where, name, counting(name, getattr(where, name)))
+    return calls
+
+
+def test_a_lookup_reads_and_lists_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t")
+    calls = counted(monkeypatch, LocalStorage, "read", "list", "file_names")
+    assert found(table, 707) == ["7-707", "7-707"]
+    # the schema when the table is opened, the hint and the snapshot that the question begins with, the end of the one data file
+    assert calls["read"] == 1 + 2 + 1
+    assert calls["file_names"] == 3
+    assert calls["list"] == 0
+
+
+def test_another_commit_is_seen_by_the_next_lookup(tmp_path: Path) -> None:
+    table, other = made(tmp_path / "t"), lk.open(tmp_path / "t")
+    asked = table.scan().filter(pl.col("k") == 707)
+    assert asked.collect().height == 2
+    other.append(rows(7))
+    assert asked.collect().height == len(found(table, 707)) == 4
+    other.delete(pl.col("k") == 707)
+    assert asked.collect().height == len(found(table, 707)) == 0
+    assert table.scan(at=FILES).filter(pl.col("k") == 707).collect().height == 2
+    other.alter(lk.rename_column("v", "w"))
+    other.append(rows(7).rename({"v": "w"}))
+    assert table.scan().filter(pl.col("k") == 707).collect()["w"].to_list() == ["7-707", "7-707"]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_rows_are_asked_for_where_somebody_reads_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str) -> None:
+    table = made(tmp_path / "t", file_format=file_format)
+    calls = counted(monkeypatch, bitmap, "rows")
+    assert found(table, 707) == ["7-707", "7-707"]
+    assert calls["rows"] == (0 if file_format == "parquet" else 1)
+    assert table.explain(pl.col("k") == 707).files_read == 1
+    assert found(table, 708) == ["8-708", "8-708"]
+    assert found(table, 720) == []
+
+
+def test_rows_are_asked_for_beside_deletion_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t", **{"deletion-vectors_enabled": "true"})
+    table.delete(pl.col("v") == "7-7")
+    table.delete((pl.col("k") == 707) & (pl.col("v") == "7-707"))
+    for _ in range(2):
+        assert found(table, 607) == ["7-607", "7-607"]
+    calls = counted(monkeypatch, bitmap, "rows")
+    assert found(table, 707) == found(table, 7) == []
+    assert found(table, 807) == ["7-807", "7-807"]
+    assert calls["rows"]
+
+
+def test_of_two_conditions_the_rows_say_that_no_file_has_both(tmp_path: Path) -> None:
+    table = lk.create(tmp_path / "t", {"k": pl.Int32, "n": pl.Int32}, options=OPTIONS | {"file-index.bitmap.columns": "k,n"})
+    for file in range(4):
+        table.append(pl.DataFrame({"k": [-1, file, 10 + file, 99], "n": [-1, 10 + file, file, 99]}, schema={"k": pl.Int32, "n": pl.Int32}))
+    for _ in range(3):
+        assert table.explain((pl.col("k") == 2) & (pl.col("n") == 12)).files_read == 1
+        assert table.explain((pl.col("k") == 2) & (pl.col("n") == 2)).files_read == 0
+        assert table.explain((pl.col("k") == 2) & (pl.col("n") == 99)).files_read == 0
+
+
+def test_files_that_bounds_leave_out_are_not_copied_with_their_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t")
+    table.append(pl.DataFrame({"k": [6000], "v": ["last"]}, schema=rows(0).schema))
+    table.append(rows(FILES))
+    for _ in range(2):
+        assert found(table, 303) == ["3-303", "3-303"]
+    taken: list[int] = []
+    take = Entries.take
+    monkeypatch.setattr(Entries, "take", lambda self, indices: taken.append(len(indices)) or take(self, indices))
+    explained = table.explain(pl.col("k") == 404)
+    assert [(step.before, step.after) for step in explained.steps] == [(14, 13), (13, 1)]
+    assert taken == []
+    assert table.explain(pl.col("k") == 5000).files_read == 13
+    assert taken == [13]
