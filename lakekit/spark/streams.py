@@ -177,7 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if found is None:
             return
         kind = pl.col(following.KIND_COLUMN)
-        rows = found.frame(ANYWHERE, None)
+        rows = found.now().frame(ANYWHERE, None)
         rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
         if self.where is not None:
             rows = rows.filter(self.where)
