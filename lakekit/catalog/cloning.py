@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.care import clone as cloning
-from lakekit.catalog import names
-from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
+from lakekit.catalog import appearing, names
+from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.catalog.metastore import Metastore
-    from lakekit.meta.handle import Ground, Handle
-    from lakekit.model.schema import TableSchema
+    from lakekit.meta.handle import Handle
 
 
 def check_source(text: str) -> None:
@@ -27,22 +25,5 @@ def check_source(text: str) -> None:
 def clone(source: Handle, metastore: Metastore, to: str, at: int | str | datetime | None) -> None:
     """Copies a table to a name that its database does not have yet. Raises `TableAlreadyExists`, and what `care.clone` raises; then there is no such table."""
     name = names.new_table(to, "createTable")
-    if metastore.has_table(name.database, name.table):
-        raise TableAlreadyExists(f'{name.full} is in "{metastore.where}" already, and {source.name} was not copied; choose another name', name=name.full)
-    made: list[Ground] = []
-
-    def copy(ground: Ground) -> TableSchema:
-        schema = cloning.clone(source, ground, at)
-        made.append(ground)
-        return schema
-
-    try:
-        metastore.create_table(name, copy)
-    except BaseException as wrong:
-        if made:
-            with suppress(LakekitError):  # where nobody tells whether the name is there, the files stay: they are a whole table
-                if not metastore.has_table(name.database, name.table):
-                    cloning.withdraw(made[0])
-        elif isinstance(wrong, LakekitError) and metastore.has_table(name.database, name.table):
-            raise TableAlreadyExists(f"{name.full} was made by somebody else while {source.name} was copied; theirs stands", name=name.full) from wrong
-        raise
+    appearing.check_free(metastore, name, f"{source.name} was not copied")
+    appearing.appear(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")
