@@ -16,12 +16,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
-from lakekit.files import positions
+from lakekit.files import positions, unheld
 from lakekit.files.evolve import Evolution, evolution
 from lakekit.files.presence import AT_ONCE, lost, other_size, present, whole
 from lakekit.format import avro, blocks, orc, parquet, parquet_footer
@@ -81,12 +81,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Files that one scan reads; `start` is how many rows come before them."""
+    """Files that one scan reads; `start` is how many rows come before them, `unheld` are partition columns that they may lack."""
 
     format_name: str
     evolution: Evolution
     native: bool
     start: int
+    unheld: tuple[Field, ...] = ()
     files: tuple[DataFile, ...]
     paths: tuple[str, ...]
 
@@ -153,6 +154,8 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
     second: set[int] = set()
     first = start = rows = 0
     key: tuple[object, ...] = ()
+    lacking = unheld.asked(job.handle, job.fields)
+    doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         if file.schema_id not in by_schema:
             written = _schema(job.handle, file.schema_id)
@@ -162,19 +165,20 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
         native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
             native = not parquet.undecodable(_footer_or_path(job.handle, file, path), path)
-        mine = (file.format_name, by_schema[file.schema_id].signature, native, *_apart(job, file, native=native))
+        folder = path.rpartition("/")[0] if doubts[at] and not native else ""
+        mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_apart(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
-            yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start)
+            yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
             first, start, rows = at, start + rows, 0
         key = mine
         rows += file.row_count
     if len(files):
-        yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start)
+        yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
 
 
-def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], *, native: bool, start: int) -> Group:
+def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], **facts: Any) -> Group:
     one = files[0]
-    return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], native=native, start=start, files=tuple(files), paths=tuple(paths))
+    return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
 
 
 def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
@@ -210,16 +214,34 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     if positional:
         frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept)
     evolved = group.evolution
-    plain = evolved.is_plain and (job.is_keyed or not job.system) and not {LEVEL, FILE} & set(job.system) and (job.row_index is not None or not positional)
+    plain = (
+        evolved.is_plain
+        and not group.unheld
+        and (job.is_keyed or not job.system)
+        and not {LEVEL, FILE} & set(job.system)
+        and (job.row_index is not None or not positional)
+    )
     if plain:
         return frame
     index = [pl.col(row)] if job.row_index is not None else []
     values = evolved.columns if evolved.telling is None else evolved.telling(partial(_traced, job, group))
-    columns = [*index, *values[: len(job.fields)], *(_system(job, group, name, row, start) for name in job.system)]
+    columns = [*index, *_whole_columns(job, group, values[: len(job.fields)]), *(_system(job, group, name, row, start) for name in job.system)]
     if evolved.held:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
     return frame.with_columns(columns).select(column.meta.output_name() for column in columns)
+
+
+def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+    """The columns, of which partition columns that files may lack are what folders say."""
+    if not group.unheld:
+        return values
+    sources = {job.handle.storage.polars(path) or path: path for path in group.paths}
+    named = _PATH if group.native else None
+    return [
+        unheld.filled(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        for field, value in zip(job.fields, values, strict=True)
+    ]
 
 
 def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyFrame:
@@ -227,7 +249,7 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     handle, fields = job.handle, group.evolution.held
     if group.native:
         sources = [handle.storage.polars(path) or path for path in group.paths]
-        named = _PATH if FILE in job.system else None
+        named = _PATH if FILE in job.system or group.unheld else None
         opening = handle.storage.polars_options()
         return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.bucket import read as buckets
-from lakekit.files import deletions
+from lakekit.files import deletions, unheld
 from lakekit.files.places import data_file_paths
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
@@ -154,7 +154,8 @@ def _scan(
 ) -> pl.LazyFrame:
     some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
-    files, paths = some.files_to_read(), data_file_paths(plan.handle, some)
+    # what files may lack, their statistics tell
+    files, paths = (some.files() if unheld.asked(plan.handle, fields) else some.files_to_read()), data_file_paths(plan.handle, some)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 

@@ -7,6 +7,7 @@ Which files go that way is decided here, file by file, and any doubt sends a fil
     columns           of types that both read alike; older schemas where every column is the same, a wider number, a longer text, or missing
     names             that differ in more than their case, which Spark does not tell apart
     paths             without the signs of a pattern: of several such paths Spark reads each file several times, even where it is told that they are none
+    partitions        columns that the file holds: where statistics leave that open, its folder says them
     timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
 
 One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where partition values are plain texts or whole
@@ -28,6 +29,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
 from lakekit.errors import Unsupported
+from lakekit.files import unheld
 from lakekit.files.evolve import same
 from lakekit.files.places import data_file_paths, partition_values
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND
@@ -88,6 +90,8 @@ def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
         mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
         mask &= np.asarray(pc.fill_null(pc.equal(some.column("delete_row_count"), 0), False))
+    if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
+        mask &= ~np.array(unheld.doubtful(handle, some.files(), data_file_paths(handle, some), lacking), bool)
     numbers = some.numbers("schema_id")
     mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(handle, some.filter(mask))], bool)  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
