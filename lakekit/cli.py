@@ -11,7 +11,7 @@
     lakekit conformance [--reader …] [--writer …]        another reader or writer against golden tables: see `cli_testing`
     lakekit bench PATH | --size ROWS                     what reading costs, against plain Polars over the same files
     lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
-    lakekit clone | compact-database | repair WAREHOUSE …                                              the same of a catalog's tables
+    lakekit clone | migrate | compact-database | repair WAREHOUSE …                                    the same of a catalog's tables
 
 A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
 Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.

@@ -11,6 +11,7 @@
     lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
     lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables, also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
+    lakekit migrate WAREHOUSE SOURCE NAME [--move]                           files taken over: lakekit migrate house /data/orders shop.orders
     lakekit compact-database WAREHOUSE [--tables "shop\\..*"] [--full]        files of many tables merged
     lakekit repair WAREHOUSE [NAME] --metastore jdbc --uri …                 tables that lie there made known to a metastore
 
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.care.given import duration_ms
 from lakekit.catalog import connect
+from lakekit.draw import words
 from lakekit.errors import InvalidOption
 from lakekit.table.opening import open as open_table
 
@@ -116,6 +118,13 @@ def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
     one.add_argument("name", metavar="NAME", help="the table, db.t")
     one.add_argument("new", metavar="NEW", help="the copy, db.u")
     one.add_argument("--at", help="a snapshot's number, a tag or a time; the newest snapshot unless given")
+    one = verb("migrate", migrate, "take over Parquet, ORC or Avro files of a folder, as they are, as a table")
+    one.add_argument("source", metavar="SOURCE", help="the folder, or the name of a format table")
+    one.add_argument("name", metavar="NAME", help="the table to come, db.t")
+    one.add_argument("--move", action="store_true", help="take the files away from the source, once the table is there")
+    one.add_argument(
+        "--partition-types", metavar="TYPES", type=_names, default=[], help="types of partition columns that are not to be guessed, dt=STRING,n=INT"
+    )
     one = verb("compact-database", compact_database, "merge files of many tables; ends with 1 where one failed")
     for name, told in (("databases", "of databases"), ("tables", "of tables with their databases, db.t"), ("excluding", "of tables to be left out")):
         one.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {told}")
@@ -264,6 +273,15 @@ def clone(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit clone WAREHOUSE NAME NEW`."""
     made = _catalog(asked).clone(asked.name, asked.new, at=asked.at)
     _said(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
+
+
+def migrate(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit migrate WAREHOUSE SOURCE NAME`."""
+    types = dict(one.partition("=")[::2] for one in asked.partition_types)
+    made = _catalog(asked).migrate(asked.source, asked.name, move=asked.move, partition_types=types)
+    files = made.files()
+    told = f"{words.plural(files.height, 'file')}, {words.plural(int(files['row_count'].sum()), 'row')}"
+    _said(out, f"{made.name} · {told} {'moved' if asked.move else 'copied'} from {asked.source}, at {made.location}")
 
 
 def sql(asked: argparse.Namespace, out: Out) -> None:

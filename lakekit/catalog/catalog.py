@@ -14,11 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
-import polars as pl
-
 from lakekit import registry, storage as storages, world
-from lakekit.catalog import cloning, compacting, global_tables, listing, materialized, names, repairing, views
-from lakekit.catalog.metastore import missing_database, missing_table, some
+from lakekit.catalog import cloning, compacting, global_tables, listing, materialized, migrating, names, repairing, views
+from lakekit.catalog.metastore import missing, missing_database, properties_of, some
 from lakekit.catalog.settings import Settings
 from lakekit.catalog.system_table import SystemTable
 from lakekit.catalog.uris import hidden
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    import polars as pl
+
     from lakekit.catalog.materialized import MaterializedTable
     from lakekit.catalog.metastore import Define, Metastore
     from lakekit.catalog.names import Name
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lakekit.change.columns_given import SchemaLike
     from lakekit.meta.handle import Ground
     from lakekit.model.schema import TableSchema
+    from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
 
 
@@ -83,7 +84,7 @@ class Catalog:
 
         Raises `DatabaseAlreadyExists`, `InvalidOption` for a name that is none, for the name `sys`, and for a `location` that the metastore does not choose.
         """
-        kept = _properties(properties, comment)
+        kept = properties_of(properties, comment)
         metastore = self._names()
         if metastore.has_database(names.database(name)):
             if if_not_exists:
@@ -93,7 +94,7 @@ class Catalog:
 
     def alter_database(self, name: str, *, set: Mapping[str, str] | None = None, remove: Iterable[str] = ()) -> None:  # noqa: A002 - the public name
         """Sets and removes properties of a database; "comment" is one of them. Raises `DatabaseNotFound`, `Unsupported` where databases are folders."""
-        given, gone = _properties(set), [remove] if isinstance(remove, str) else list(remove)
+        given, gone = properties_of(set), [remove] if isinstance(remove, str) else list(remove)
         if twice := sorted({*given} & {*gone}):
             raise InvalidOption(f"{', '.join(twice)} cannot be set and removed at once", key=twice[0], value=None)
         metastore = self._there(names.database(name))
@@ -123,14 +124,11 @@ class Catalog:
         `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes` of its newest snapshot, and `error`, why they are null. "sys" has the
         catalog's own tables, which are in no other listing. Raises `DatabaseNotFound`.
         """
-        schema = {**listing.NAMED, **(listing.DETAILS if details else {})}
         if database == names.SYSTEM:
-            return pl.DataFrame([(names.SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in global_tables.TABLES], schema=schema, orient="row")
+            return listing.of_system(global_tables.TABLES, details=details)
         metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
-        found = [(one, name) for one in wanted for name in metastore.tables(one)]
-        rows = world.each(lambda pair: listing.row(self._table(metastore, names.Name(database=pair[0], table=pair[1])), *pair, details=details), found)
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return listing.listed([(one, name) for one in wanted for name in metastore.tables(one)], lambda name: self._table(metastore, name), details=details)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name ("db.t", also "db.t$files" and "db.t$branch_dev"); without a dot, a database."""
@@ -165,9 +163,9 @@ class Catalog:
         metastore = self._names()
         found = self._table(metastore, parsed, Frozen({key: value for key, value in (options or {}).items() if value is not None}))
         if not metastore.has_table(parsed.database, parsed.table):
-            view = None if parsed.branch or parsed.system else self._view(metastore, parsed)
+            view = None if parsed.branch or parsed.system else views.known(self, metastore, parsed, self._seen.views)
             if view is None:
-                raise self._missing(metastore, parsed)
+                raise missing(metastore, parsed)
             return cast("Table", view)
         found = of_kind(found, materialized.kinds(self))
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
@@ -269,7 +267,7 @@ class Catalog:
         if metastore.has_table(parsed.database, parsed.table):
             metastore.drop_table(parsed)
         elif not if_exists:
-            raise self._missing(metastore, parsed)
+            raise missing(metastore, parsed)
 
     def rename_table(self, name: str, to: str, *, if_exists: bool = False) -> None:
         """Gives a table another name, in this or another database; its folder moves with it. Jobs that have the table open lose it.
@@ -281,7 +279,7 @@ class Catalog:
         if not metastore.has_table(old.database, old.table):
             if if_exists:
                 return
-            raise self._missing(metastore, old)
+            raise missing(metastore, old)
         self._there(new.database)
         if metastore.has_table(new.database, new.table):
             raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
@@ -303,6 +301,28 @@ class Catalog:
         handle = self.table(name).handle()
         cloning.clone(handle, target._there(names.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
+
+    def migrate(
+        self,
+        source: str | PathLike | Table,
+        name: str,
+        *,
+        move: bool = False,
+        partition_types: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """A new table "db.t" of the Parquet, ORC or Avro files that lie in a folder, as they are; `source` may also be a format table, or its name.
+
+        Columns are those of all files, found by name, each as wide as the widest; folders `k=v` make partition columns, whose types `partition_types` may name.
+        Files are copied, under new names; `move=True` takes them away from the source, once the table is there. The table has no key and bucket=-1.
+
+        Raises `TableAlreadyExists`, `DatabaseNotFound`, `NotFound` where no files are; `SchemaMismatch`, `Corrupt`, `Unsupported`, `ValueOutOfRange` naming the
+        file that cannot be taken as it lies; `InvalidOption`, `StorageFailed`. Then there is no table, and the source is as it was.
+        """
+        asked = migrating.Asked(move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options)
+        migrating.migrate(self, source, self._there(names.new_table(name, "createTable").database), name, asked)
+        return self.table(name)
 
     def create_materialized_table(
         self,
@@ -346,7 +366,7 @@ class Catalog:
         metastore = self._there(parsed.database)
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
-        there = self._view(metastore, parsed)
+        there = views.known(self, metastore, parsed, self._seen.views)
         if there is not None:
             return views.again(there, if_not_exists=if_not_exists)
         made = views.define(self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary)
@@ -469,19 +489,6 @@ class Catalog:
             keeper=ground.keeper,
         )
 
-    def _view(self, metastore: Metastore, name: Name) -> View | None:
-        """The view of a name, if there is one."""
-        own = self._seen.views.get(name.full)
-        if own is not None:
-            return own
-        text = views.kept(metastore, name.database).get(name.table)
-        return None if text is None else views.from_text(self, name.full, text, metastore.where)
-
-    def _missing(self, metastore: Metastore, name: Name) -> LakekitError:
-        if not metastore.has_database(name.database):
-            return missing_database(metastore.where, name.database, metastore.databases())
-        return missing_table(name.database, name.table, metastore.tables(name.database))
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("warehouse", "metastore", "uri", "options", "storage_options", "storage")}
 
@@ -489,12 +496,3 @@ class Catalog:
         for name, value in state.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_seen", Seen())
-
-
-def _properties(given: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:
-    """Properties of a database, checked; its comment is the property of that name."""
-    found = {**(given or {}), **({} if comment is None else {"comment": comment})}
-    for key, value in found.items():
-        if not isinstance(key, str) or not isinstance(value, str) or not key:
-            raise InvalidOption(f"properties of a database are texts: {key!r} is {value!r}", key=str(key), value=None)
-    return found

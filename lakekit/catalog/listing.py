@@ -6,16 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.catalog.names import SYSTEM, Name
 from lakekit.errors import LakekitError
 from lakekit.folder.kinds import FORMAT_TABLE
 from lakekit.meta import manifests, snapshots
 from lakekit.table.folder_tables import of_kind
+from lakekit.world import each
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from lakekit.table import Table
 
 NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
 DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
+
+
+def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Name], Table], *, details: bool) -> pl.DataFrame:
+    """A row for each (database, table)."""
+    rows = each(lambda pair: row(table_of(Name(database=pair[0], table=pair[1])), *pair, details=details), there)
+    return pl.DataFrame(rows, schema=_schema(details=details), orient="row")
+
+
+def of_system(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
+    """A row for each of the catalog's own tables, of which there is nothing more to tell."""
+    schema = _schema(details=details)
+    return pl.DataFrame([(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row")
+
+
+def _schema(*, details: bool) -> dict[str, Any]:
+    return {**NAMED, **(DETAILS if details else {})}
 
 
 def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:

@@ -7,9 +7,9 @@ Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lakekit.errors import DatabaseNotFound, TableNotFound
+from lakekit.errors import DatabaseNotFound, InvalidOption, TableNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -105,6 +105,13 @@ class KeepsViews(Protocol):
         ...
 
 
+def missing(metastore: Metastore, name: Name) -> DatabaseNotFound | TableNotFound:
+    """The error of a name that stands for no table."""
+    if not metastore.has_database(name.database):
+        return missing_database(metastore.where, name.database, metastore.databases())
+    return missing_table(name.database, name.table, metastore.tables(name.database))
+
+
 def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
     """The error of a database that is not there."""
     has = f"its databases are {some(known)}" if known else "it has no databases yet"
@@ -126,3 +133,12 @@ def some(names: Sequence[str]) -> str:
 def _close(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def properties_of(given: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:
+    """Properties of a database, checked; its comment is the property of that name."""
+    found = {**(given or {}), **({} if comment is None else {"comment": comment})}
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str) or not key:
+            raise InvalidOption(f"properties of a database are texts: {key!r} is {value!r}", key=str(key), value=None)
+    return found

@@ -92,6 +92,15 @@ def define(
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=Frozen(dialects or {}), comment=comment, temporary=temporary)
 
 
+def known(catalog: Catalog, metastore: Metastore, name: Name, temporary: Mapping[str, View]) -> View | None:
+    """The view of a name, if there is one."""
+    own = temporary.get(name.full)
+    if own is not None:
+        return own
+    text = kept(metastore, name.database).get(name.table)
+    return None if text is None else from_text(catalog, name.full, text, metastore.where)
+
+
 def again(there: View, *, if_not_exists: bool) -> View:
     """A view that is there already, where that is no error. Raises `ViewAlreadyExists`."""
     if if_not_exists:

@@ -57,6 +57,22 @@ def create(
     """
     if schemas.ids(ground):
         raise exists(ground)
+    made = first(ground, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+    put_first(ground, made)
+    warn(made)
+    return made
+
+
+def first(
+    ground: Ground,
+    fields: Iterable[Field],
+    *,
+    primary_keys: Iterable[str] = (),
+    partition_keys: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """The first schema of a table, checked as a whole; nothing is written. Raises as `create`."""
     numbered, highest = assign_ids(fields)
     texts = texts_of(options)
     if texts.get("auto-create", "false").strip().lower() == "true":
@@ -78,8 +94,7 @@ def create(
         time_millis=ground.world.now_ms(),
     )
     check(made, ground.name)
-    put_first(ground, made)
-    warn(made)
+    _bytes(made)
     return made
 
 

@@ -137,7 +137,7 @@ class _Names:
 
     def _declare(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
         name, own = declared.get("name"), declared.get("namespace")
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str):
             raise _wrong("a named type without a name")
         if isinstance(own, str):
             space = own

@@ -41,6 +41,7 @@ _FOREIGN = pl.ScanCastOptions(
     integer_cast="upcast",
     float_cast="upcast",
     datetime_cast=["nanosecond-downcast", "microsecond-downcast", "millisecond-upcast", "convert-timezone"],
+    categorical_to_string="allow",
 )
 """What files of other writers may hold instead of what Paimon writes: only casts that keep every value of the column's own type."""
 

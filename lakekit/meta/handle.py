@@ -106,7 +106,7 @@ class Handle:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's."""
         if schema.id < self.newest_schema_id:
             return replace(self, schema=replace(schema, options=self.schema.options))
-        return _opened(self.ground, schema, self.dynamic)
+        return opened(self.ground, schema, self.dynamic)
 
     def with_options(self, options: Mapping[str, Any]) -> Handle:
         """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
@@ -117,7 +117,7 @@ class Handle:
     def on_branch(self, name: str) -> Handle:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
         ground = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
-        return _opened(ground, schemas.latest(ground), self.dynamic)
+        return opened(ground, schemas.latest(ground), self.dynamic)
 
 
 def open_handle(
@@ -145,12 +145,12 @@ def open_handle(
     layout = _branch_layout(name, Layout(root=root), branch or str(dynamic.get("branch") or MAIN))
     ground = Ground(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
     try:
-        return _opened(ground, schemas.latest(ground, asked=asked), dynamic)
+        return opened(ground, schemas.latest(ground, asked=asked), dynamic)
     except TableNotFound:
         hidden = replace(ground, layout=replace(layout, hidden=True))
         if not schemas.ids(hidden):
             raise
-        return _opened(hidden, schemas.latest(hidden), dynamic)
+        return opened(hidden, schemas.latest(hidden), dynamic)
 
 
 def name_of(root: str) -> str:
@@ -160,7 +160,8 @@ def name_of(root: str) -> str:
     return f"{database.removesuffix('.db')}.{own}" if database.endswith(".db") and database != ".db" else own
 
 
-def _opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any]) -> Handle:
+def opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any] = EMPTY) -> Handle:
+    """The table as it is by its newest schema. Raises `InvalidOption`."""
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
         options = options.changed(dynamic)

@@ -319,7 +319,7 @@ TABLES = (
     procedure.rewrite_file_index | - | yes | make file indexes of existing files
     procedure.create_global_index | - | refused | make a global index
     procedure.drop_global_index | - | refused | drop a global index
-    procedure.migrate_table | - | refused | take over a Hive table
+    procedure.migrate_table | - | yes | take over Parquet, ORC and Avro files, or a format table; of a table of Hive its folder
     procedure.migrate_database | - | refused | take over a Hive database
     procedure.clone | - | yes | copy a table, its files as they are
     procedure.copy_files | - | refused | copy files of tables

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.meta import tags
-from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of
+from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of, table_options
 from lakekit.table.folder_tables import ObjectTable
 
 if TYPE_CHECKING:
@@ -323,3 +323,21 @@ def _repair(call: Call, *, database_or_table: str) -> Sequence[Row]:
     if not names:
         call.catalog.repair()
     return did()
+
+
+@procedure("source_type string, table string, options string?, target_table string?, delete_origin boolean?, parallelism int?")
+def _migrate_table(
+    call: Call, *, source_type: str, table: str, options: str | None, target_table: str | None, delete_origin: bool | None, parallelism: int | None
+) -> Sequence[Row]:
+    """Files of a folder, or of a format table. The connector's sources are tables of Hive, which it deletes unless told not to; here nothing goes untold."""
+    if source_type.lower() not in _SOURCES or target_table is None:
+        msg = f"sys.migrate_table of {source_type!r} is not done: source_type => 'files', table => '/the/folder' or a format table, target_table => 'db.t'"
+        raise Unsupported(msg, feature="procedure.migrate_table")
+    if parallelism is not None and parallelism < 1:
+        raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
+    source = table if "/" in table else call.full(table)
+    call.catalog.migrate(source, call.full(target_table), move=bool(delete_origin), options=table_options(options))
+    return did()
+
+
+_SOURCES = ("files", "format-table")

@@ -209,6 +209,21 @@ class LocalStorage:
         except (OSError, ValueError) as wrong:
             raise _failed(source, wrong) from wrong
 
+    def link(self, path: str, target: str) -> bool:
+        """A second name for a file: see `lakekit.storage.linked`."""
+        try:
+            if os.path.islink(path):  # noqa: PTH114 - what it leads to is not this place's to give away
+                return False
+            sync.file_of(path)
+            _make_directory(target)
+            os.link(path, target)
+            sync.directory_of(target)
+        except (OSError, ValueError) as wrong:
+            if isinstance(wrong, OSError) and wrong.errno in _NO_LINKS | {errno.EMLINK}:
+                return False
+            raise _failed(path, wrong) from wrong
+        return True
+
     def remove_directories(self, paths: Iterable[str]) -> None:
         for path in paths:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from contextlib import suppress
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 from lakekit.world import each
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Sequence
 
 _LONG_S = 0.001
@@ -22,6 +22,12 @@ def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
         with suppress(OSError):  # a file system need not take advice
             # Linux starts to write pages that are not on the disk yet, and drops only those that are: none of these
             os.posix_fadvise(file.fileno(), offset, length, os.POSIX_FADV_DONTNEED)
+
+
+def file_of(path: str) -> None:
+    """Waits until the bytes of a file that somebody wrote are safe. Raises `OSError`."""
+    with io.FileIO(path) as file:
+        os.fsync(file.fileno())
 
 
 def files(opened: Sequence[io.FileIO]) -> None:

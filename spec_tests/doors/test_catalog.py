@@ -197,7 +197,3 @@ def test_a_catalog_closes_pickles_and_is_a_value(cat, warehouse):
     other.close()
     assert pickle.loads(pickle.dumps(cat)) == cat == lk.connect(warehouse)
     assert pickle.loads(pickle.dumps(cat["shop.orders$files"])) == cat["shop.orders$files"]
-
-
-def test_what_is_to_come_is_not_there_yet(cat):
-    assert not hasattr(cat, "migrate")

@@ -108,6 +108,7 @@ NAMED = {
     "doors/test_compact.py::test_rows_stay_in_other_buckets": "procedure.rescale",
     "doors/test_catalog_compact.py::test_all_of_them": "procedure.compact_database",
     "doors/test_catalog_clone.py::test_the_copy_is_whole_and_stands_alone": "procedure.clone",
+    "doors/test_migrate.py::test_a_folder_becomes_a_table": "procedure.migrate_table",
     "doors/test_catalog_repair.py::test_everything_that_lies_there_is_known_afterwards": "procedure.repair",
     "laws/test_compact_manifests.py::test_many_manifests_become_one": "procedure.compact_manifest",
     "doors/test_rewrite_file_index.py::test_indexes_are_made_and_dropped_and_no_row_moves": "procedure.rewrite_file_index",

@@ -451,6 +451,19 @@ def test_changes_of_an_append_table(spark: SparkSession, append: lk.Table) -> No
         assert rows(ls.changes(spark, append, since, until, mode=mode)) == as_spark(wanted, fields)
 
 
+def test_partition_columns_that_files_lack(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would read nulls: such files are lakekit's to read."""
+    for text in ("2024-01-01", "2024-01-02", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / "in" / f"day={text}").mkdir(parents=True)
+        pl.DataFrame({"k": [1, 2]}).write_parquet(tmp_path / "in" / f"day={text}" / "x.parquet")
+    cat = lk.connect(tmp_path / "house")
+    cat.create_database("db")
+    table = cat.migrate(tmp_path / "in", "db.t")
+    assert rows(ls.read(spark, table)) == expected(table)
+    assert {row.day for row in ls.read(spark, table, where="k = 1").collect()} == {date(2024, 1, 1), date(2024, 1, 2), None}
+    assert ls.read(spark, table, columns=["k"]).count() == 6
+
+
 def test_a_recorded_changelog(spark: SparkSession) -> None:
     table = lk.open(TABLES / "changelog_lookup")
     assert rows(ls.changes(spark, table, 0)) == as_spark(table.changes(0).collect(), [lk.Field("_row_kind", "STRING"), *table.schema.fields])

@@ -1,0 +1,46 @@
+"""The facts of a data file that somebody else wrote, and how one is refused (`foreign` finds them out).
+
+Held(fields=(k BIGINT, …), row_count=3, told={"k": …}, timeless={"t"})
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.errors import SchemaMismatch, Unsupported
+from lakekit.options.frozen import EMPTY
+from lakekit.types import MAX_LENGTH, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.format.told import Told
+    from lakekit.types import Field
+
+STRING, BYTES = DataType(root="VARCHAR", length=MAX_LENGTH), DataType(root="VARBINARY", length=MAX_LENGTH)
+_APPEND = "read the files with Polars and append the frame to a table of your own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A file's columns, without ids, and its rows.
+
+    `told` are the columns of which the footer says null count and bounds for sure. `timeless` are those whose values are timestamps as any type of timestamp
+    reads them (Parquet's INT96), so that a table may call them by another one.
+    """
+
+    fields: tuple[Field, ...]
+    row_count: int
+    told: Mapping[str, Told] = EMPTY
+    timeless: frozenset[str] = frozenset()
+
+
+def refusal(path: str, column: str, what: str, *, do: str = _APPEND) -> SchemaMismatch:
+    """The error of a column that no table can take as it lies."""
+    return SchemaMismatch(f"{path}: column {column} {what}; {do}", column=column.partition(".")[0])
+
+
+def encoded(path: str, what: str, feature: str) -> Unsupported:
+    """The error of a file whose bytes the released engine or Polars does not read."""
+    return Unsupported(f"{path}: {what}; {_APPEND}", feature=feature, path=path)

@@ -1,0 +1,271 @@
+"""What a Parquet file of another writer holds, from its footer alone (see `held`).
+
+    optional int64 t (Timestamp(isAdjustedToUTC=true, micros))       t TIMESTAMP(6) WITH LOCAL TIME ZONE
+    optional int96 t                                                 Spark wrote the file: an instant, TIMESTAMP_LTZ(6); else a wall clock, TIMESTAMP(9)
+    optional int32 u (Int(8, false))                                 u SMALLINT: unsigned numbers of 8 and 16 bits fit into the next type
+    optional binary s (String | Enum | Json)                         s STRING; without annotation BYTES
+
+Engine 1.4.2 takes the digits of a number for what the column's type says, whatever the file says of them: nanoseconds would be read as milliseconds, times of
+day in microseconds and unsigned 32 bits not at all. Those are refused. Source: the Apache Parquet format, `parquet.thrift` and "Logical Types".
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.format import thrift
+from lakekit.format.held import BYTES, STRING, Held, encoded, refusal
+from lakekit.format.told import REALS, Told, chunks_tell
+from lakekit.types import DataType, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lakekit.format.thrift import Struct
+
+_TAIL_BYTES = 1 << 16
+_LEAST_BYTES = 12
+_REPEATED = 2
+
+
+class _Physical(IntEnum):
+    """How values are stored."""
+
+    BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE, BYTES, FIXED = range(8)
+
+
+class _Means(IntEnum):
+    """What they mean: the numbers of `LogicalType`; INTERVAL has only the older annotation."""
+
+    NOTHING, STRING, MAP, LIST, ENUM, DECIMAL, DATE, TIME, TIMESTAMP = range(9)
+    INTEGER, NULL, JSON, BSON, UUID, FLOAT16, VARIANT, INTERVAL = range(10, 18)
+
+
+_CONVERTED = {
+    0: _Means.STRING, 1: _Means.MAP, 2: _Means.MAP, 3: _Means.LIST, 4: _Means.ENUM, 5: _Means.DECIMAL, 6: _Means.DATE, 7: _Means.TIME, 8: _Means.TIME,
+    9: _Means.TIMESTAMP, 10: _Means.TIMESTAMP, **dict.fromkeys(range(11, 19), _Means.INTEGER), 19: _Means.JSON, 20: _Means.BSON, 21: _Means.INTERVAL,
+}  # fmt: skip
+"""The older annotation -> the number of the newer one."""
+_UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
+_SIGNED = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_MOST_DIGITS = 38
+_CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
+"""Compression that engine 1.4.2 reads only with libraries that it has not, or not at all."""
+_SPLIT_STREAMS, _DELTA_BYTES = 9, 7
+_SPARK, _ARROW = b"org.apache.spark.version", b"ARROW:schema"
+_APART = ("array", "_tuple")
+"""Names of a repeated group that is itself the element, not what is around it, as old writers made them."""
+
+
+class _Element(NamedTuple):
+    """One node of the schema."""
+
+    name: str
+    own: Struct
+    children: tuple[_Element, ...]
+
+    @property
+    def kind(self) -> int:
+        """The number of its annotation, 0 for none."""
+        logical: Struct = self.own[10][1] if 10 in self.own else {}
+        return next(iter(logical), 0) or (_CONVERTED.get(self.own[6][1], 0) if 6 in self.own else 0)
+
+    @property
+    def told(self) -> Struct:
+        """What its annotation says beside its number."""
+        logical: Struct = self.own[10][1] if 10 in self.own else {}
+        found: Struct = next(iter(logical.values()))[1] if logical else {}
+        return found
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it stands for many."""
+        return bool(self.own.get(3, (0, 0))[1] == _REPEATED)
+
+
+class _Read(NamedTuple):
+    """What the types of one file depend on; `fine` are the columns whose INT96 Arrow's own schema calls microseconds, `coarse` what INT96 is by itself."""
+
+    path: str
+    coarse: DataType
+    fine: Mapping[str, DataType]
+
+
+def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
+    """See `held.held`."""
+    data = _tail(path, read, size_bytes)
+    footer, _ = thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])
+    kept = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
+    elements = footer[2][1][1]
+    root, _ = _element(elements, 0)
+    groups = footer[4][1][1] if 4 in footer else []
+    timeless = frozenset(one.name for one in root.children if _holds_int96(one))
+    told = _Read(path, _int96(kept), _micros(kept.get(_ARROW, b""), timeless))
+    fields = tuple(Field(one.name, _type(one, one.name, told)) for one in root.children)
+    leaves = [(one.name, one if not one.children else None) for one in root.children for _ in range(_leaf_count(one))]
+    for group in groups:
+        _check_chunks(path, [chunk[3][1] for chunk in group[1][1][1]], leaves)
+    return Held(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless)
+
+
+def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
+    """The end of a file, with its whole footer."""
+    data = read(max(0, size_bytes - _TAIL_BYTES), None)
+    if data[-4:] == b"PARE":
+        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+    length = int.from_bytes(data[-8:-4], "little") + 8
+    if size_bytes < _LEAST_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
+        raise Corrupt(f"{path} is no whole Parquet file: it ends in {data[-4:]!r}", path=path, offset=max(0, size_bytes - 4), field="magic")
+    return data if length <= len(data) else read(size_bytes - length, None)
+
+
+# ---- columns -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _element(elements: Sequence[Struct], at: int) -> tuple[_Element, int]:
+    """The node at a place of the schema's list, depth first, and the place after it."""
+    own, children, after = elements[at], [], at + 1
+    for _ in range(own[5][1] if 5 in own else 0):
+        child, after = _element(elements, after)
+        children.append(child)
+    return _Element(own[4][1].decode(), own, tuple(children)), after
+
+
+def _leaf_count(one: _Element) -> int:
+    return sum(map(_leaf_count, one.children)) if one.children else 1
+
+
+def _holds_int96(one: _Element) -> bool:
+    return any(map(_holds_int96, one.children)) if one.children else one.own[1][1] == _Physical.INT96
+
+
+def _int96(kept: Mapping[bytes, bytes]) -> DataType:
+    """What INT96 is: Spark writes instants, in microseconds; others a wall clock."""
+    return DataType(root="TIMESTAMP_LTZ", precision=6) if _SPARK in kept else DataType(root="TIMESTAMP", precision=9)
+
+
+def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
+    """The columns of INT96 that Arrow's schema, which a file may have beside its own, calls something coarser than nanoseconds: Polars goes by that."""
+    if not names or not arrow:
+        return {}
+    schema = pa.ipc.read_schema(pa.BufferReader(b64decode(arrow)))
+    return {name: DataType(root="TIMESTAMP", precision=6) for name in names if "[ns" not in str(schema.field(name).type)}
+
+
+def _type(one: _Element, where: str, told: _Read) -> DataType:
+    if one.is_repeated:
+        raise refusal(told.path, where, "is repeated without being a list")
+    if not one.children:
+        return _leaf(one, where, told)
+    match one.kind:
+        case _Means.LIST:
+            inner = one.children[0]
+            plain = len(one.children) == 1 and len(inner.children) == 1 and inner.is_repeated and not inner.name.endswith(_APART)
+            if not plain:
+                raise refusal(told.path, where, "is a list in the form of old writers, of two levels")
+            return DataType(root="ARRAY", element=_type(inner.children[0], f"{where}.element", told))
+        case _Means.MAP:
+            pair = one.children[0]
+            if len(one.children) != 1 or [part.name for part in pair.children] != ["key", "value"]:
+                raise refusal(told.path, where, "is a map without key and value")
+            key, value = (_type(part, f"{where}.{part.name}", told) for part in pair.children)
+            return DataType(root="MAP", key=key, value=value)
+        case _Means.NOTHING:
+            return DataType(root="ROW", fields=tuple(Field(part.name, _type(part, f"{where}.{part.name}", told)) for part in one.children))
+        case _Means.VARIANT:
+            raise refusal(told.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
+    raise refusal(told.path, where, f"is a group of kind {one.kind}, which Paimon has not")
+
+
+def _leaf(one: _Element, where: str, told: _Read) -> DataType:
+    physical, kind = one.own[1][1], one.kind
+    if kind == _Means.DECIMAL:
+        return _decimal(one, where, told)
+    match physical, kind:
+        case _Physical.BOOLEAN, _:
+            return DataType(root="BOOLEAN")
+        case ((_Physical.INT32 | _Physical.INT64), (_Means.NOTHING | _Means.INTEGER)):
+            return _whole(one, where, told)
+        case _Physical.INT32, _Means.DATE:
+            return DataType(root="DATE")
+        case ((_Physical.INT32 | _Physical.INT64), (_Means.TIME | _Means.TIMESTAMP)):
+            return _time(one, where, told)
+        case _Physical.INT96, _:
+            return told.fine.get(where.partition(".")[0], told.coarse)
+        case ((_Physical.FLOAT | _Physical.DOUBLE), _):
+            return DataType(root="FLOAT" if physical == _Physical.FLOAT else "DOUBLE")
+        case _Physical.BYTES, (_Means.STRING | _Means.ENUM | _Means.JSON):
+            return STRING
+        case (_Physical.BYTES, _) | (_Physical.FIXED, (_Means.NOTHING | _Means.UUID)):
+            return BYTES
+        case _, _Means.NULL:
+            raise refusal(told.path, where, "holds nothing but nulls and has no type", do="write it with a type, or leave it out")
+        case _Physical.FIXED, _Means.FLOAT16:
+            raise refusal(told.path, where, "holds floats of 16 bits, which Paimon has not")
+    raise refusal(told.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not")
+
+
+def _whole(one: _Element, where: str, told: _Read) -> DataType:
+    bits, signed = 32 if one.own[1][1] == _Physical.INT32 else 64, True
+    if 1 in one.told:
+        bits, signed = one.told[1][1], one.told[2][1]
+    elif one.kind == _Means.INTEGER:
+        bits, signed = 8 << (one.own[6][1] - 11) % 4, one.own[6][1] >= 15
+    if not signed and bits > 16:
+        raise refusal(told.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew")
+    return DataType(root=_SIGNED[bits if signed else bits * 2])
+
+
+def _time(one: _Element, where: str, told: _Read) -> DataType:
+    """A time of day or a timestamp."""
+    adjusted, unit = True, 1 if one.own.get(6, (0, 0))[1] in (7, 9) else 2
+    if one.told:
+        adjusted, unit = one.told[1][1], next(iter(one.told[2][1]))
+    if one.kind == _Means.TIME and unit == 1:
+        return DataType(root="TIME", precision=3)
+    if one.kind == _Means.TIME or unit == 3:
+        what = "times of day" if one.kind == _Means.TIME else "timestamps"
+        raise refusal(told.path, where, f"holds {what} in {_UNITS[unit]}, which would have to be written anew")
+    return DataType(root="TIMESTAMP_LTZ" if adjusted else "TIMESTAMP", precision=unit * 3)
+
+
+def _decimal(one: _Element, where: str, told: _Read) -> DataType:
+    scale = one.told[1][1] if 1 in one.told else one.own[7][1] if 7 in one.own else 0
+    precision = one.told[2][1] if 2 in one.told else one.own[8][1]
+    if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
+        raise refusal(told.path, where, f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MOST_DIGITS}")
+    return DataType(root="DECIMAL", precision=precision, scale=scale)
+
+
+# ---- chunks --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[str, _Element | None]]) -> None:
+    """Raises `Unsupported` for compression and encodings that somebody could not read."""
+    for chunk, (name, _) in zip(chunks, leaves, strict=True):
+        if chunk[4][1] in _CODECS:
+            raise encoded(path, f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read", "file.compression")
+        encodings = chunk[2][1][1]
+        if _SPLIT_STREAMS in encodings:
+            raise encoded(path, f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read", "parquet.encoding")
+        if chunk[1][1] == _Physical.FIXED and _DELTA_BYTES in encodings:
+            raise encoded(path, f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read", "parquet.encoding")
+
+
+def _told(fields: Sequence[Field], leaves: Sequence[tuple[str, _Element | None]], groups: Sequence[Struct]) -> dict[str, Told]:
+    """What the footer tells for sure: a real number's bounds leave out a NaN without saying so."""
+    types = {field.name: field.type for field in fields}
+    found = {}
+    for at, (name, leaf) in enumerate(leaves):
+        t = types[name]
+        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.own[1][1] == _Physical.INT96:
+            continue
+        one = Told()
+        if all(one.take(group[1][1][1][at][3][1], t) for group in groups):
+            found[name] = one
+    return found
