@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import Corrupt
-from lakekit.model.data_file import EMPTY_ROW, DataFile, Stats
+from lakekit.model.data_file import EMPTY_ROW, NO_STATS, DataFile, Stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,22 +134,26 @@ class Entries:
         """The fact of the `i`-th file."""
         return self.files([i])[0]
 
-    def files_to_read(self) -> list[DataFile]:
-        """The facts that reading rows needs, of all files: nothing of keys, statistics and indexes, which planning has looked at."""
+    def files_to_read(self, *, counted: bool = False) -> list[DataFile]:
+        """The facts that reading rows needs, of all files: nothing of keys, bounds and indexes, which planning has looked at. `counted`: null counts too."""
         columns = [self.column(name).to_pylist() for name in _READ_COLUMNS]  # scalar: one a file
+        nothing = [None] * len(self)
+        counts, covered = [self.column(name).to_pylist() for name in _COUNTED] if counted else (nothing, nothing)  # scalar: one a file
         return [
             DataFile(
                 name=name,
                 size_bytes=size_bytes,
                 row_count=row_count,
+                value_stats=_stats(EMPTY_ROW, EMPTY_ROW, nulls) if counted else NO_STATS,
                 min_sequence_number=first,
                 max_sequence_number=last,
                 schema_id=schema_id,
                 level=level,
                 delete_row_count=deletes,
+                value_stats_cols=_names(names),
                 external_path=path,
             )
-            for name, size_bytes, row_count, first, last, schema_id, level, deletes, path in zip(*columns, strict=True)  # scalar: one a file
+            for name, size_bytes, row_count, first, last, schema_id, level, deletes, path, nulls, names in zip(*columns, counts, covered, strict=True)
         ]
 
     def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFile]:
@@ -173,6 +177,7 @@ _READ_COLUMNS = (
     "delete_row_count",
     "external_path",
 )
+_COUNTED = ("value_null_counts", "value_stats_cols")
 
 
 def empty() -> Entries:

@@ -154,8 +154,8 @@ def _scan(
 ) -> pl.LazyFrame:
     some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
-    # what files may lack, their statistics tell
-    files, paths = (some.files() if unheld.asked(plan.handle, fields) else some.files_to_read()), data_file_paths(plan.handle, some)
+    # what files may lack, their null counts tell
+    files, paths = some.files_to_read(counted=bool(unheld.asked(plan.handle, fields))), data_file_paths(plan.handle, some)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 

@@ -91,7 +91,7 @@ def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
     if plan.rule is not None:
         mask &= np.asarray(pc.fill_null(pc.equal(some.column("delete_row_count"), 0), False))
     if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
-        mask &= ~np.array(unheld.doubtful(handle, some.files(), data_file_paths(handle, some), lacking), bool)
+        mask &= ~np.array(unheld.doubtful(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
     numbers = some.numbers("schema_id")
     mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(handle, some.filter(mask))], bool)  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
