@@ -10,7 +10,8 @@ Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`, 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _MILLI = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOKED_AT_BYTES = 2_000
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?")
+_FARTHEST = timedelta(hours=18)
 BATCH_PREFIX = "batch-write-"
 
 
@@ -129,11 +132,24 @@ def _time(handle: Handle, snapshot: Snapshot) -> datetime | None:
 
 def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
     """A time as a zone's clock shows it, in the form of UTC; None: the zone of this process. Raises `InvalidOption` for a zone nobody knows."""
-    try:
-        where: tzinfo | None = None if zone is None else ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidOption(f"{zone!r} is no time zone that this machine knows, such as Europe/Berlin or UTC", key=key) from None
+    where = None if zone is None else _zone(zone, key)
     return (_EPOCH + timedelta(milliseconds=millis)).astimezone(where).replace(tzinfo=UTC)
+
+
+def _zone(name: str, key: str) -> tzinfo:
+    """A zone of the database, or one by its distance from UTC: GMT-08:00, +0530, Z."""
+    if name in ("Z", "UT"):
+        return UTC
+    if (said := _OFFSET.fullmatch(name)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in said.group("hours", "minutes", "seconds"))
+        away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if minutes < 60 and seconds < 60 and away <= _FARTHEST:
+            return timezone(-away if said["sign"] == "-" else away)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        msg = f"{name!r} is no time zone that this machine knows, such as Europe/Berlin, UTC, GMT-08:00 or +05:30"
+        raise InvalidOption(msg, key=key) from None
 
 
 def _floor(time: datetime, length: timedelta) -> datetime:

@@ -264,6 +264,8 @@ def day_after_day(judge, path: Path, *times: str, watermarks: bool = False) -> T
         {"tag.creation-period-duration": "7 min", "tag.default-time-retained": "1 d"},
         {"tag.period-formatter": "without_dashes_and_spaces", "sink.process-time-zone": "America/New_York"},
         {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "Asia/Kolkata", "tag.creation-period": "hourly"},
+        {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "GMT-08:00"},
+        *({"sink.process-time-zone": zone, "tag.creation-period": "hourly"} for zone in ("+5", "UT-0545", "UTC+18", "-03:30:07", "Z", "GMT0")),
         {"tag.automatic-creation": "batch", "tag.num-retained-max": "2"},
         {"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest"},
     ],

@@ -64,6 +64,8 @@ def named(table: lk.Table) -> list[tuple[str, int]]:
         ({"tag.creation-period-duration": "15 min"}, ("2023-07-18 13:12", "2023-07-18 13:20"), [("202307181245", 1), ("202307181300", 2)]),
         ({"tag.num-retained-max": "2"}, ("2023-07-18 12:00", "2023-07-19 12:00", "2023-07-20 12:00"), [("2023-07-18", 2), ("2023-07-19", 3)]),
         ({"sink.process-time-zone": "Asia/Tokyo"}, ("2023-07-18 16:00",), [("2023-07-18", 1)]),
+        ({"sink.process-time-zone": "GMT+09:00"}, ("2023-07-18 16:00",), [("2023-07-18", 1)]),
+        ({"sink.process-time-zone": "-0330"}, ("2023-07-18 03:29",), [("2023-07-16", 1)]),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -104,7 +106,8 @@ def test_automatic_tags_by_watermark_wait_for_one(tmp_path):
 
 def test_options_of_automatic_tags_that_make_no_sense_are_refused(tmp_path):
     handle = made(tmp_path / "t").handle()
-    for options in ({"tag.creation-delay": "1 d"}, {"sink.process-time-zone": "Nowhere"}, {"tag.creation-period-duration": "0 ms"}):
+    zones = ({"sink.process-time-zone": zone} for zone in ("Nowhere", "UTC+19", "GMT+08:60", "+5:00", "GMT5", "+0000001"))
+    for options in ({"tag.creation-delay": "1 d"}, {"tag.creation-period-duration": "0 ms"}, *zones):
         table = made(tmp_path / str(options), **{"write-only": "true"})
         table.append([{"k": 1, "dt": "a"}])
         with pytest.raises(InvalidOption):
