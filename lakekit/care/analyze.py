@@ -24,14 +24,14 @@ from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics
 from lakekit.options.frozen import Frozen
-from lakekit.read import lazy, plan, scan
+from lakekit.read import lazy, plan
+from lakekit.read.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
-    from lakekit.read.scan import Scan
     from lakekit.types import Field
 
     Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
@@ -59,12 +59,13 @@ def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = N
     job = attempt.job_alone(handle, latest)
     if latest is None:
         return publish.outcome(job, [])
-    told = _together(handle, chosen, (look or _look)(scan.scan(handle, latest.id), chosen))
+    rows = Scan(handle=handle, fields=handle.schema.fields, at=latest.id)  # in today's columns, which may be newer than the snapshot
+    told = _together(handle, chosen, (look or _look)(rows, chosen))
     stored = plan.live(handle, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
     found = Statistics(
         snapshot_id=latest.id,
-        schema_id=latest.schema_id,
+        schema_id=handle.schema.id,
         merged_record_count=told["rows"],
         merged_record_size_bytes=stored_bytes * told["rows"] // stored_rows if stored_rows else 0,
         columns=Frozen({field.name: _answers(field, told) for field in chosen}),

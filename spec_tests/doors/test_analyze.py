@@ -135,6 +135,29 @@ def test_later_commits_carry_them_until_the_schema_changes(tmp_path):
     assert found(table) is None
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_columns_are_those_of_today_though_nothing_was_written_since(tmp_path, keyed):
+    table = lk.create(
+        tmp_path, {"k": "INT NOT NULL", "v": "INT", "s": "STRING"}, primary_keys=["k"] if keyed else [], options={"bucket": "1" if keyed else "-1"}
+    )
+    table.append([{"k": 1, "v": 5, "s": "a"}, {"k": 2, "v": 7, "s": "b"}])
+    table.alter(lk.add_column("more", "INT"), lk.rename_column("s", "text"), lk.update_type("v", "BIGINT"))
+    table.analyze()
+    told = found(table)
+    assert (told.snapshot_id, told.schema_id, told.merged_record_count) == (1, 1, 2)
+    assert {name: (one.null_count, one.min, one.max) for name, one in told.columns.items()} == {
+        "k": (0, "1", "2"),
+        "v": (0, "5", "7"),
+        "text": (0, "a", "b"),
+        "more": (2, None, None),
+    }
+    table.append([{"k": 3}])
+    assert found(table) == told, "the schema is still the same"
+    table.alter(lk.drop_column("text"))
+    table.analyze(columns=["more"])
+    assert (list(found(table).columns), found(table).schema_id) == (["more"], 2)
+
+
 def test_an_empty_table_has_none(tmp_path):
     table = lk.create(tmp_path, {"a": "INT"})
     assert table.analyze().snapshot_ids == ()
