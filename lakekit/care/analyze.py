@@ -90,7 +90,7 @@ def _chosen(handle: Handle, columns: Sequence[str] | None) -> list[Field]:
     if isinstance(columns, str):
         msg = f"columns= takes a list of names, not the text {columns!r}"
         raise TypeError(msg)
-    chosen = [handle.schema.field(name) for name in columns]
+    chosen = [handle.schema.field(name) for name in dict.fromkeys(columns)]
     for field in chosen:
         if not _has_statistics(field):
             msg = f"column {field.name!r} of {handle.name} is {field.type}, which has no statistics: leave it out"
