@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from lakekit.care.outcome import Expired
 from lakekit.errors import InvalidOption
 from lakekit.meta import consumers
-from lakekit.model.layout import is_plain
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
@@ -21,8 +20,7 @@ _GREATEST = 2**63 - 1
 
 def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
     """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
-    if not consumer_id.strip() or not is_plain(f"consumer-{consumer_id}"):
-        raise InvalidOption(f"{consumer_id[:80]!a} cannot be a consumer's id, which is part of a file's name", key="consumer-id", value=consumer_id)
+    consumers.check_id(consumer_id)
     if next_snapshot is None:
         consumers.read(handle, consumer_id)
         handle.storage.delete([handle.layout.consumer(consumer_id)])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.errors import ConsumerNotFound
+from lakekit.errors import ConsumerNotFound, InvalidOption
 from lakekit.meta import torn
 from lakekit.model.consumer import Consumer
 from lakekit.model.layout import is_plain
 
 if TYPE_CHECKING:
     from lakekit.meta.torn import Place
+
+
+def check_id(consumer_id: str) -> None:
+    """Raises `InvalidOption` for what cannot name a consumer: nobody would find its place again."""
+    if not consumer_id.strip() or not is_plain(consumer_id) or not is_plain(f"consumer-{consumer_id}"):
+        msg = f"{consumer_id[:80]!a} cannot name a consumer: it is part of a file's name, so not blank and no / or \\"
+        raise InvalidOption(msg, key="consumer-id", value=consumer_id)
 
 
 def ids(place: Place) -> list[str]:

@@ -22,7 +22,6 @@ from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import consumers, manifests, snapshots
 from lakekit.model.entries import ADD, DELETE
-from lakekit.model.layout import is_plain
 from lakekit.options.features import check_readable
 from lakekit.read import frames, lazy, plan, scan, starting, travel
 
@@ -245,8 +244,8 @@ def stream(
         msg = f"{handle.name} has a column {KIND_COLUMN!r} of its own, which a stream needs for the kinds of its rows: rename it"
         raise InvalidOption(msg, key="kind_column", value=KIND_COLUMN)
     consumer = consumer if consumer is not None else handle.options.consumer_id
-    if consumer is not None and not is_plain(f"consumer-{consumer}"):
-        raise InvalidOption(f"{consumer!r} cannot name a consumer: it is part of a file name", key="consumer-id", value=consumer)
+    if consumer is not None:
+        consumers.check_id(consumer)
     if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
         raise InvalidOption(f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until))
     handle = starting.with_start(handle, start)

@@ -191,7 +191,8 @@ def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
         (None, {"options": {"incremental-between": "1,2"}}, "t.changes"),
         (None, {"until": "tomorrow"}, "until is 'latest'"),
         (None, {"poll": -1}, "poll is a time in seconds"),
-        (None, {"consumer": "a/b"}, "cannot name a consumer"),
+        *((None, {"consumer": name}, "cannot name a consumer") for name in ("a/b", "", " ", "..", "c" * 250)),
+        (None, {"options": {"consumer-id": ""}}, "cannot name a consumer"),
     ],
 )
 def test_what_is_no_stream(tmp_path, start, how, said):
