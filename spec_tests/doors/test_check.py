@@ -185,6 +185,33 @@ def extra_gone(copy):
     return path
 
 
+def file_indexes_of_others(copy):
+    """Two files with as many rows, each with the index of the other."""
+    paths = [copy.path(i) + ".index" for i in (0, 1)]
+    for path, data in zip(paths, [copy.storage.read(path) for path in reversed(paths)], strict=True):
+        copy.storage.put(path, data)
+    return set(paths)
+
+
+def file_index_torn(copy):
+    path = copy.path() + ".index"
+    data = copy.storage.read(path)
+    copy.storage.put(path, data[: len(data) // 2])
+    return path
+
+
+def schema_gone(copy):
+    older = {path for path in copy.storage.files if "/schema/schema-" in path} - {copy.handle.layout.schema(copy.handle.newest_schema_id)}
+    assert older
+    copy.storage.delete(sorted(older))
+    return older
+
+
+def schema_of_tomorrow(copy):
+    copy.commit(schema_id=7)
+    return copy.handle.layout.schema(7)
+
+
 def added_twice(copy):
     copy.live = Entries(pa.concat_tables([copy.live.table, copy.live.table.slice(0, 1)]).combine_chunks())
     copy.commit()
@@ -293,6 +320,7 @@ def snapshot_gone(copy):
 
 
 LEVELS, BUCKETS, VECTORS, HASHES = "dedup_levels", "bucket_mod_int", "vectors_keyed_many", "bucket_dynamic"
+INDEXED, EVOLVED = "index_several", "evolve_append_parquet"
 PLANTS = [
     (missing, LEVELS, "data file is missing", False),
     (truncated, LEVELS, "data file has another size", False),
@@ -307,6 +335,10 @@ PLANTS = [
     (levels_overlap, LEVELS, "files of a level overlap", False),
     (sequences_swapped, LEVELS, "sequence numbers are swapped", False),
     (extra_gone, LEVELS, "extra file is missing", False),
+    (file_indexes_of_others, INDEXED, "file index lacks rows", True),
+    (file_index_torn, INDEXED, "file index is unreadable", True),
+    (schema_gone, EVOLVED, "schema is unreadable", False),
+    (schema_of_tomorrow, LEVELS, "schema is unreadable", False),
     (added_twice, LEVELS, "file is added twice", False),
     (totals_differ, BUCKETS, "total buckets differ in a partition", False),
     (deletes_miscounted, LEVELS, "delete count is wrong", True),

@@ -3,6 +3,7 @@
     snapshot   total and delta row counts  = sums over the entries
     list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
     entries    a file is added once, and nothing is deleted that was not added
+    schemas    are there, of the snapshot and of each data file
 
 Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
 """
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from lakekit.codec import binary_row
 from lakekit.draw.words import count
 from lakekit.errors import LakekitError
-from lakekit.meta import manifests, statistics
+from lakekit.meta import manifests, schemas, statistics
 from lakekit.model import entries as columns_of
 from lakekit.model.entries import ADD, DELETE, Entries
 from lakekit.types import BINARIES
@@ -65,7 +66,17 @@ def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
     if snapshot.statistics is not None:
         with notes.reading("statistics file", handle.layout.statistics(snapshot.statistics)):
             statistics.of(handle, snapshot)
+    _schemas(handle, snapshot, live, notes)
     return Contents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
+
+
+def _schemas(handle: Handle, snapshot: Snapshot, live: Entries, notes: Notes) -> None:
+    """Whether the schemas can be read that the snapshot and its data files were made with."""
+    for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
+        path = handle.layout.schema(number)
+        with notes.reading("schema", path):
+            schemas.read(handle, number)
+        notes.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
 def _rows(entries: Entries) -> int:

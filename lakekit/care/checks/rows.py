@@ -3,6 +3,7 @@
     keys          sorted, none twice, within the key range          bucket      each row's by the bucket function, each key's hash in the hash index
     statistics    no value passes a bound, null counts are exact    partition   each row's
     sequences     within their range                                deletes     as many as said
+    file indexes  find the rows of some values
 
 Files of postponed buckets are rows as they came: neither sorted nor in their bucket. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
 """
@@ -16,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import slices
-from lakekit.care.checks import statistics
+from lakekit.care.checks import file_indexes, statistics
 from lakekit.care.checks.levels import ranks
 from lakekit.care.checks.notes import RESTORE, REWRITE
 from lakekit.codec import hashing
@@ -87,6 +88,8 @@ def _check(whole: Whole, hashes: Hashes) -> None:
         whole.wrong("data file has another row count", f"{count(frame.height)} rows are read, the manifest says {count(file.row_count)}", "_ROW_COUNT", RESTORE)
     if not frame.height:
         return
+    if frame.height == file.row_count:
+        file_indexes.check(whole)
     for field, found in statistics.false_of_values(whole.handle, file, frame):
         whole.wrong("statistics are false", f"{found}: filters may pass the file over", field)
     if file.write_cols is None:

@@ -1,0 +1,77 @@
+"""File indexes of a data file, held against its rows: a filter finds every row, and no file is passed over that has one.
+
+    of each indexed column some values, and null    ->    the rows that hold them are among those that the indexes give
+
+Indexes of keys of maps are not asked. CHAR is not looked up: ORC pads it with blanks, and rows come trimmed. Source: FORMAT.md 9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.care.checks.notes import REWRITE
+from lakekit.codec import bitmap, index_keys
+from lakekit.draw.words import cell, plural
+from lakekit.index import evaluate
+from lakekit.predicate import Leaf
+from lakekit.read import file_index
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from lakekit.care.checks.rows import Whole
+    from lakekit.index.evaluate import File
+    from lakekit.types import Field
+
+_ASKED = 16
+"""How many values of a column are looked up."""
+
+
+def check(whole: Whole) -> None:
+    """Asks the indexes of a file for values that its rows hold."""
+    file = whole.file
+    outside = next((whole.handle.layout.extra_file(whole.path, name) for name in file.extra_files if name.endswith(".index")), None)
+    path, where = (whole.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
+    if path is None:
+        return
+    with whole.notes.reading("file index", path):
+        found = file_index.opened(whole.handle, whole.path, file, whole.handle.schema)
+        if found is None:
+            return
+        for field in whole.handle.schema.fields:
+            lost = next(_lost(found, field, whole.frame[field.name]), None) if _is_asked(found, field, whole.frame) else None
+            if lost is not None:
+                message = f"{lost} by the index of column {field.name}: filters pass them over"
+                whole.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=REWRITE)
+
+
+def _is_asked(found: File, field: Field, frame: pl.DataFrame) -> bool:
+    known = [evaluate.part(kind) for kind in found.contents.get(field.name, ())]
+    return field.type.root != "CHAR" and field.name in frame.columns and any(index is not None and field.type.root in index.TYPES for index in known)
+
+
+def _lost(found: File, field: Field, column: pl.Series) -> Iterator[str]:
+    """What rows a filter would lose, in words."""
+    keys, codes = index_keys.distinct(column.to_arrow(), field.type)
+    chosen = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _ASKED)).astype(np.int64))
+    for code in (*chosen.tolist(), -1):  # scalar: a few values
+        rows = np.flatnonzero(codes == code)
+        if not rows.size:
+            continue
+        value = None if code == -1 else column[int(rows[0])]
+        leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
+        if away := _without(rows, evaluate.evaluate(found.data, leaf, found.types, found.row_count, path=found.path)):
+            yield f"{plural(away, 'row')} with {field.name} = {cell(value)} are not found"
+
+
+def _without(rows: NDArray[np.int64], answer: bool | BitMap) -> int:
+    """How many of the rows an answer lacks."""
+    if isinstance(answer, bool):
+        return 0 if answer else rows.size
+    return rows.size - len(answer & bitmap.roaring_of(rows))
