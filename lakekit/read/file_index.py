@@ -65,6 +65,8 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
+_MOST_BLANKS = 16
+"""So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _NOTHING = Found(np.zeros(0, np.int64), {}, dict)
 
 
@@ -101,7 +103,7 @@ Written = tuple["TableSchema", "Predicate"]
 def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
     every = {number: handle.schema if number == handle.schema.id else schemas.read(handle, number) for number in schema_ids}
-    asked = {number: (one, as_written(handle.schema, one, predicate)) for number, one in every.items()}
+    asked = {number: (one, _padded(one, as_written(handle.schema, one, predicate))) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
 
@@ -257,6 +259,21 @@ def as_written(schema: TableSchema, written: TableSchema, predicate: Predicate) 
         return predicate
     then = names_then(schema, written)
     return restrict(predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE)
+
+
+def _padded(written: TableSchema, predicate: Predicate) -> Predicate:
+    """The predicate for files whose CHAR values may have had blanks at their ends when they were indexed: rows of ORC files come without them."""
+    lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
+    return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
+
+
+def _with_blanks(leaf: Leaf, length: int) -> Predicate:
+    """What is true of values with blanks more wherever the leaf is true of those without."""
+    if leaf.op not in ("=", "in"):
+        return TRUE if leaf.op in ("!=", "not in", "<", "<=") else leaf
+    if any(not isinstance(text, str) or length - len(text) > _MOST_BLANKS for text in leaf.literals):
+        return TRUE
+    return Leaf(leaf.column, "in", tuple(text + " " * more for text in leaf.literals for more in range(max(0, length - len(text)) + 1)))
 
 
 def names_then(schema: TableSchema, written: TableSchema) -> dict[str, str]:
