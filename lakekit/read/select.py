@@ -40,6 +40,8 @@ def named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | N
         found = _values(predicate, field)
         if found is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
             return None
+        if field.type.root == "CHAR":
+            found = _with_blanks(found, field.type.length or 1)
         count *= len(found)
         if count > MAX_COMBINATIONS:
             return None
@@ -61,6 +63,12 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
         if len(known) == len(scalars) and (best is None or len(known) < len(best)):
             best = known
     return best
+
+
+def _with_blanks(texts: Sequence[pa.Scalar], length: int) -> list[pa.Scalar]:
+    """The texts that were hashed where these are read: rows of ORC files lose the blanks at the end of a CHAR."""
+    known = [text.as_py() for text in texts]  # scalar: literals of a filter
+    return [pa.scalar(text + " " * more, pa.string()) for text in known for more in range(max(0, length - len(text)) + 1)]
 
 
 def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], bucket: NDArray[np.int32], total: NDArray[np.int32]) -> NDArray[np.bool_]:

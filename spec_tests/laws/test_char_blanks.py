@@ -1,4 +1,4 @@
-"""Texts with blanks at their ends in CHAR columns: rows of ORC files come without them, file indexes were made with them, and filters lose no row."""
+"""Texts with blanks at their ends in CHAR columns: rows of ORC files come without them, indexes and buckets were made with them, and filters lose no row."""
 
 from __future__ import annotations
 
@@ -45,3 +45,14 @@ def test_an_index_still_leaves_files_out(tmp_path):
     for text in VALUES:
         table.append([{"c": text}])
     assert table.explain(pl.col("c") == "x").files_read == 2
+
+
+@pytest.mark.parametrize("file_format", ["orc", "parquet"])
+@pytest.mark.parametrize("options", [{"bucket": "4"}, {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize("wide", ["CHAR(3)", "CHAR(300)"])
+def test_filters_by_key_look_in_the_bucket_of_the_key_that_was_written(tmp_path, wide, options, file_format):
+    table = lk.create(tmp_path, {"c": f"{wide} NOT NULL", "v": "INT"}, primary_keys=["c"], options={**options, "file.format": file_format})
+    table.upsert([{"c": text, "v": v} for v, text in enumerate(("x  ", "y  ", "abc", "z", "q  ", "r", "a  ", "b  "))])
+    every = table.scan().collect()
+    for text in ("x", "x  ", "y", "abc", "z", "q", "r", "a", "b"):
+        assert table.scan().filter(pl.col("c") == text).collect().rows() == every.filter(pl.col("c") == text).rows(), text
