@@ -6,8 +6,8 @@ timestamps in the unit asked for. Filters and projections on the frame reach the
 Fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where `parquet.writer.version` is PARQUET_2_0, and in BYTE_STREAM_SPLIT pages
 are beyond Polars: such columns are decoded by Arrow, and handed to Polars as plain pages.
 
-INT96 holds any day: a value that nanoseconds cannot hold arrives from Polars as the greatest nanosecond there is, and is refused here by name. Read as
-microseconds it loses its last three digits, toward zero.
+INT96 holds any day: a value of a day that nanoseconds cannot hold from its midnight on arrives from Polars as the greatest nanosecond there is, and is refused
+here by name. Read as microseconds it loses its last three digits, toward zero.
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`.
 """
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 open_writer, check_types = parquet_write.open_writer, parquet_write.check_types
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
+_FIRST_US = -106_751 * 86_400_000_000
+"""Midnight of the first day all of which nanoseconds hold, 1677-09-22, in microseconds."""
 _BEYOND_FIXED = frozenset({"DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"})
 """Encodings of fixed-length bytes that Polars cannot decode."""
 _FOREIGN = pl.ScanCastOptions(
@@ -122,8 +124,8 @@ def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[st
     if _reaches(column, _LAST_NS):
         for source, path in zip(sources, paths, strict=True):
             found = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
-            # the last microsecond that nanoseconds reach, and the first
-            if _reaches(found, _LAST_NS // 1000 + 1, above=True) or _reaches(found, -(_LAST_NS // 1000), below=True):
+            # cut off toward zero, the last microsecond before that midnight is the midnight: it is refused with those before it
+            if _reaches(found, _LAST_NS // 1000 + 1, above=True) or _reaches(found, _FIRST_US, below=True):
                 raise out_of_range(field, path)
     return column
 
@@ -131,7 +133,7 @@ def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[st
 def out_of_range(field: Field, path: str) -> ValueOutOfRange:
     """The error for a timestamp that nanoseconds cannot hold."""
     return ValueOutOfRange(
-        f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-21 to 2262-04-11, which nanoseconds cannot hold. "
+        f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-22 to 2262-04-11, which nanoseconds cannot hold. "
         "Read it in microseconds: with_options({'lakekit.timestamp-unit': 'us'})",
         column=field.name,
         path=path,
@@ -143,7 +145,7 @@ def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool =
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
         ticks = column.to_physical()
-        return bool((ticks >= tick if above else ticks < tick if below else ticks == tick).any())
+        return bool((ticks >= tick if above else ticks <= tick if below else ticks == tick).any())
     if isinstance(dtype, pl.List):
         return _reaches(column.explode(), tick, above=above, below=below)
     if isinstance(dtype, pl.Struct):

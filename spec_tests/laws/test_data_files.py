@@ -61,6 +61,26 @@ def test_orc_refuses_what_nanoseconds_cannot_hold_only_where_they_are_asked_for(
     assert coarse["ts"].to_physical().to_list() == [253_402_300_799_999_999, None]
 
 
+def test_parquet_refuses_the_day_in_which_nanoseconds_begin():
+    """Polars reads INT96 of that day, which nanoseconds reach in part, as the greatest nanosecond there is."""
+    day, first = 86_400 * 10**9, -106_751 * 86_400 * 10**9
+    fields = [Field("ts", parse("TIMESTAMP(9)"), id=0)]
+
+    def file(*ticks: int) -> bytes:
+        buffer = BytesIO()
+        pq.write_table(pa.table({"ts": pa.array(ticks, pa.timestamp("ns"))}), buffer, use_deprecated_int96_timestamps=True, store_schema=False)
+        return buffer.getvalue()
+
+    for held in (first, first + 1000, 2**63 - 1):
+        assert parquet.scan([file(held)], fields, paths=["f"]).collect()["ts"].to_physical().to_list() == [held]
+    for early in (first - 1, first - day // 2):
+        data = file(0, early)
+        with pytest.raises(ValueOutOfRange, match="1677-09-22"):
+            parquet.scan([data], fields, paths=["f"]).collect()
+        coarse = parquet.scan([data], fields, paths=["f"], timestamp_unit="us").collect()
+        assert coarse["ts"].dt.year().to_list() == [1970, 1677]
+
+
 def test_orc_instants_of_a_legacy_writer_come_back_by_its_zone():
     """22:13:20Z written in Asia/Shanghai is stored as 14:13:20Z (FORMAT 7.5)."""
     table = pa.table({"ltz": pa.array([1_699_971_200_000], pa.timestamp("ms", "UTC"))})
