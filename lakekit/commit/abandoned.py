@@ -1,4 +1,4 @@
-"""Files of messages: those that nobody will commit are deleted, except what a snapshot may name; those to be committed late must be there.
+"""Files of messages: those that nobody will commit are deleted, except what a snapshot may name; those to be committed late must be there, and be new.
 
 A file that some snapshot, tag or long-lived changelog names was committed, whatever its writer believes, and stays (RELIABILITY D3). So does everything
 of a commit whose outcome nobody knows. Source: ENGINE.md 5.7, `FileStoreCommitImpl.abort`.
@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.errors import StorageFailed
+from lakekit.commit import replay
+from lakekit.errors import Conflict, StorageFailed
 from lakekit.files import places
 from lakekit.meta import branches, manifests, snapshots, tags
+from lakekit.model.entries import ADD
 from lakekit.model.layout import MAIN
+from lakekit.world import instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +53,31 @@ def check_there(handle: Handle, messages: Sequence[CommitMessage]) -> None:
             f"{gone[0]} is gone{more}: what was prepared for {handle.name} cannot be committed any more. Nothing was committed. Write the rows again",
             path=gone[0],
         )
+
+
+def check_new(handle: Handle, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
+    """Raises `Conflict` where a snapshot made since some files were written has added one of them: a table that has a file twice cannot be read any more.
+
+    As far as the clocks of those who write and those who commit agree: looking further back would cost every commit what it almost never finds.
+    """
+    wanted = {file.name: file.creation_time_ms for message in messages for file in message.new_files if file.creation_time_ms is not None}
+    oldest_ms = min(map(instant_ms, wanted.values()), default=None)
+    if latest is None or oldest_ms is None:
+        return
+    for snapshot in replay.backwards(handle, latest, 0):
+        if snapshot.time_millis < oldest_ms:
+            return
+        if snapshot.commit_kind not in {"APPEND", "OVERWRITE"}:
+            continue
+        entries = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
+        added = set(entries.filter(entries.numbers("kind") == ADD).column("file_name").to_pylist())
+        if twice := sorted(added & wanted.keys()):
+            raise Conflict(
+                f"{twice[0]} is in {handle.name} already: snapshot {snapshot.id}, commit {snapshot.commit_identifier} of {snapshot.commit_user}, added it. "
+                "Nothing was committed. Messages are committed once; to be sure that they are, commit them again by the same commit user and identifier",
+                snapshot_id=snapshot.id,
+                files=tuple(twice),
+            )
 
 
 def check_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:

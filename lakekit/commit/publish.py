@@ -45,15 +45,17 @@ def publish(
     overwrite: Overwrite | None = None,
     check_append: bool = False,
     check_files: bool = False,
+    check_new: bool = False,
     ignore_empty: bool | None = None,
     is_new_user: bool = False,
 ) -> Commit:
     """Commits messages of all writers of a job.
 
     `identifier`: never smaller than the user's last one; 2^63-1 for a user who commits once. `check_append`: files are checked against the newest
-    snapshot though they are only added, and must be there, as after a recovery; `check_files`: they must be there, and no more. `ignore_empty`: whether
-    nothing to do makes no snapshot; None: as the option `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the name was
-    drawn for this commit, so that no earlier one is looked for.
+    snapshot though they are only added, and must be there, as after a recovery; `check_files`: they must be there, and no more; `check_new`: no commit
+    since they were written may have added them. `ignore_empty`: whether nothing to do makes no snapshot; None: as the option
+    `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the name was drawn for this commit, so that no earlier one is
+    looked for.
 
     Raises `InvalidOption` for facts that no snapshot can hold; `Conflict` where others changed what this commit needs, `RetriesExhausted` after
     `commit.max-retries` lost races or `commit.timeout`: nothing changed, as after `StorageFailed`; `CommitStateUnknown` where nobody can tell: nothing is
@@ -77,6 +79,8 @@ def publish(
         return _again(job, steps, messages, done, latest)
     if check_append or check_files:
         abandoned.check_there(handle, messages)
+    if check_new:
+        abandoned.check_new(handle, messages, latest)
     made: list[Made] = []
     for step in steps:
         try:

@@ -34,7 +34,7 @@ def own_newest(handle: Handle, user: str, latest: Snapshot) -> Snapshot | None:
     if known is not None and not _still(handle, known.end, latest):
         known = None
     found = None if known is None else known.own
-    for snapshot in _backwards(handle, latest, 0 if known is None else known.end.id):
+    for snapshot in backwards(handle, latest, 0 if known is None else known.end.id):
         if snapshot.commit_user == user:
             found = snapshot
             break
@@ -53,7 +53,7 @@ def _still(handle: Handle, end: Snapshot, latest: Snapshot) -> bool:
     return end == latest if end.id >= latest.id else snapshots.find(handle, end.id) in (end, None)
 
 
-def _backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
+def backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
     """The snapshots from `latest` down, above `stop`, as far as they are there."""
     yield latest
     for number in range(latest.id - 1, max(stop, 0), -1):
@@ -79,7 +79,7 @@ def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | Non
         return None
     found: list[Snapshot] = []
     reached = own.id
-    for snapshot in _backwards(handle, own, 0):
+    for snapshot in backwards(handle, own, 0):
         reached = snapshot.id
         if snapshot.commit_user != user:
             continue

@@ -105,8 +105,8 @@ class Writing(Opened):
         """Commits what writers prepared, in this process or others: exactly once per commit user and identifier.
 
         A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `InvalidOption` for facts that no
-        snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`,
-        `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
+        snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`
+        (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
         handle = self.handle()
         done = publish(
@@ -117,6 +117,7 @@ class Writing(Opened):
             watermark=watermark,
             properties=properties,
             check_files=not handle.storage.is_remote,
+            check_new=True,
         )
         return maintain.after(handle, done, messages)
 

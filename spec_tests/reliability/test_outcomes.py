@@ -227,3 +227,24 @@ def test_messages_of_two_turns_are_committed_at_once():
             opened(store).commit(messages, commit_user="job", identifier=3)
         opened(store).abort(messages)
     assert opened(store).check(deep=True).ok
+
+
+@pytest.mark.parametrize("kind", ["key", "append"])
+@pytest.mark.parametrize("between", [0, 3])
+def test_messages_that_one_commit_has_no_other_commit_takes(kind, between):
+    """Neither under another identifier nor by another user: a table that has a file twice cannot be read."""
+    store = copy(filled(kind))
+    table = opened(store)
+    with table.writer(commit_user="job") as writer:
+        writer.write(THIRD)
+        messages = writer.prepare()
+    first = table.commit(messages, commit_user="job", identifier=1)
+    for at in range(between):
+        table.append([{"p": "c", "k": 100 + at, "v": "x"}]) if kind == "append" else table.upsert([{"p": "c", "k": 100 + at, "v": "x"}])
+    before = seen(opened(store))
+    for user, identifier in (("job", 2), ("else", 1), ("else", None)):
+        with pytest.raises(Conflict, match=f"snapshot {first.snapshot_ids[0]}, commit 1 of job, added it"):
+            opened(store).commit(messages, commit_user=user, identifier=identifier)
+    assert seen(opened(store)) == before
+    assert opened(store).commit(messages, commit_user="job", identifier=1).snapshot_ids == first.snapshot_ids
+    assert opened(store).check().ok
