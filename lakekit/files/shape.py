@@ -99,6 +99,16 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     )
 
 
+def check_columns(schema: TableSchema, options: TableOptions) -> None:
+    """Raises `Unsupported` where files of some level, or changelog files, would not hold the columns of a schema: who adds them could not write any more."""
+    formats = {options.file_format}
+    if schema.primary_keys:
+        formats |= {*options.file_format_per_level.values()}
+        formats |= {options.changelog_file_format or options.file_format} if options.changelog_producer != "none" else set()
+    for name in formats:
+        check_types(name.lower(), schema.fields)
+
+
 def _postponed_format(schema: TableSchema, other: str) -> str:
     """The format of rows that wait for their bucket: one that is written fast, where it holds the table's types."""
     try:

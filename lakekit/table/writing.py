@@ -13,6 +13,7 @@ from lakekit.commit import abandoned
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
+from lakekit.files import shape
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.table.opened import Opened
 from lakekit.table.writer import Writer, partition_spec
@@ -140,16 +141,18 @@ class Writing(Opened):
 def _grow(table: Opened, taken: Incoming, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
     """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them.
 
-    Rows that are in memory are looked at first: for a row that is refused the table does not grow.
+    Rows that are in memory are looked at first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
     """
     for last in (False, False, True):
         handle = table.handle()
         changes = widening.schema_changes(schema, handle, row_kind=row_kind)
         asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
         try:
-            if asked and taken.is_whole:
-                conform.batches(taken, handle.with_schema(schemas.planned(handle.ground, asked)), cast=cast, row_kind=row_kind)
             if asked:
+                grown = handle.with_schema(schemas.planned(handle.ground, asked))
+                shape.check_columns(grown.schema, grown.options)
+                if taken.is_whole:
+                    conform.batches(taken, grown, cast=cast, row_kind=row_kind)
                 schemas.alter(handle, asked)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:

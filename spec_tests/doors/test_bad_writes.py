@@ -119,6 +119,25 @@ def test_a_table_does_not_grow_for_rows_that_are_refused(table, change):
             ValueOutOfRange, next(iter(change)))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "options"),
+    [
+        ("a b", [1], {"file.format": "avro"}),
+        ("a b", [1], {"file.format.per.level": "5:avro"}),
+        ("a b", [1], {"changelog-producer": "input", "changelog-file.format": "avro"}),
+        ("x`y", [1], {"file.format": "orc"}),
+        ("nothing", [{}], {}),
+    ],
+)
+def test_a_table_does_not_grow_by_a_column_that_its_files_would_not_hold(tmp_path, name, values, options):
+    """Rows without the column could not be written any more either."""
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1", **options})
+    table.upsert([{"k": 1}])
+    rows = pl.DataFrame({"k": pl.Series([2], dtype=pl.Int32), name: values})
+    refused(table, lambda: table.upsert(rows, merge_schema=True), Unsupported, "do not hold")
+    refused(table, lambda: table.upsert(rows.lazy(), merge_schema=True), Unsupported, "do not hold")
+
+
 PANDAS = {
     "two columns of one name": pd.DataFrame([[1, 2]], columns=["k", "k"]),
     "values of several types in one column": pd.DataFrame({"k": [1, 2], "v": ["a", 1], "dt": ["x", "x"]}),
