@@ -36,9 +36,10 @@ class Draft:
         self._written: dict[str, None] = {}
         self._waiting: list[tuple[str, bytes]] = []
         options = handle.options
+        compression, kind = options.manifest_compression, options.manifest_format
         self.how: dict[str, Any] = {
-            "kind": options.manifest_format,
-            "codec": codec_named(options.manifest_compression),
+            "kind": kind,
+            "codec": codec_named(compression) if kind == "avro" else compression.lower(),  # each format has names of its own
             "level": options.file_compression_zstd_level,
         }
 

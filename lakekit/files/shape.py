@@ -66,7 +66,7 @@ def shape_of(handle: Handle, *, bucket: int, level: int, keyed: bool, kind: str)
 @lru_cache(maxsize=256)
 def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]) -> Shape:
     level, keyed, changelog = role
-    format_name, compression, mode = _choices(options, level, changelog=changelog)
+    format_name, compression, mode = _choices(options, level if keyed else None, changelog=changelog)
     if postponed:
         format_name, mode = _postponed_format(schema, format_name), statistics.NONE
     key = schema.key_fields if keyed else ()
@@ -118,12 +118,14 @@ def _postponed_format(schema: TableSchema, other: str) -> str:
     return "avro"
 
 
-def _choices(options: TableOptions, level: int, *, changelog: bool) -> tuple[str, str, str]:
-    """Format, compression and statistics mode of a level's files, or of changelog files."""
-    format_name = options.file_format_per_level.get(level, options.file_format)
-    compression = options.file_compression_per_level.get(level, options.file_compression)
+def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
+    """Format, compression and statistics mode of a level's files, or of changelog files. `level` None: of an append table, whose files have no levels."""
+    format_name, compression = options.file_format, options.file_compression
     mode, key = options.metadata_stats_mode, "metadata.stats-mode"
-    if level in options.metadata_stats_mode_per_level:
+    if level is not None:
+        format_name = options.file_format_per_level.get(level, format_name)
+        compression = options.file_compression_per_level.get(level, compression)
+    if level is not None and level in options.metadata_stats_mode_per_level:
         mode, key = options.metadata_stats_mode_per_level[level], "metadata.stats-mode.per.level"
     if changelog:
         format_name = options.changelog_file_format or format_name

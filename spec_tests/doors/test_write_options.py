@@ -80,6 +80,25 @@ def test_manifests_have_their_format(tmp_path, form, magic):
 
 
 @pytest.mark.parametrize(
+    ("form", "codec"),
+    [("orc", "none"), ("orc", "zlib"), ("orc", "lz4"), ("orc", "ZSTD"), ("parquet", "none"), ("parquet", "gzip"), ("parquet", "lz4"), ("parquet", "zstd")],
+)
+def test_manifests_are_compressed_by_the_names_of_their_format(tmp_path, form, codec):
+    table = keyed(tmp_path, manifest__format=form, manifest__compression=codec)
+    table.upsert(rows(1))
+    assert table.scan().collect().rows() == [(1, "a")]
+
+
+def test_levels_are_those_of_key_tables(tmp_path):
+    """The reference asks options of levels for key tables alone."""
+    options = {"file.format.per.level": "0:avro", "file.compression.per.level": "0:gzip", "metadata.stats-mode.per.level": "0:none"}
+    table = lk.create(tmp_path / "t", {"k": "INT"}, options={**options, "file.suffix.include.compression": "true"})
+    table.append([{"k": 1}])
+    assert table.files()["file_name"][0].endswith(".zst.parquet")
+    assert table.system("files").collect()["min_value_stats"].to_list() == ["{k=1}"]
+
+
+@pytest.mark.parametrize(
     ("options", "left"),
     [
         ({}, 6),
