@@ -188,7 +188,7 @@ def sorted_keys(job: Keys, partitions: Sequence[bytes], told: Callable[[], None]
 
 def _merged(handle: Handle, standing: Standing, latest: Snapshot, partition: bytes, order: Ordering) -> Rows:
     """The rows of one partition as readers see them."""
-    source = lazy.lazy(scan.scan(handle, latest.id)).filter(*_inside(handle, partition))
+    source = lazy.lazy(scan.of_today(handle, latest.id)).filter(*_inside(handle, partition))
     files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
     return Rows(
         handle=handle,

@@ -148,7 +148,8 @@ class State(Followed):
 
     def plans(self, condition: Condition) -> tuple[Plan, Plan | None]:
         """The plan of the rows that stand, and that of postponed rows, which are told as they lie; None where none are told."""
-        merged = plan.plan_read(self.handle, self.position, condition, levels=_told_levels(self.handle), hides_level_zero=False)
+        levels, last = _told_levels(self.handle)
+        merged = plan.plan_read(self.handle, self.position, condition, levels=levels, last_level=last, hides_level_zero=False)
         if self.handle.options.bucket != _POSTPONE or self._hides_postponed:
             return merged, None
         entries = plan.live(self.handle, self.snapshot)
@@ -201,17 +202,19 @@ def _reversed(frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(frames.KIND))
 
 
-def _told_levels(handle: Handle) -> range | None:
-    """The levels that the first state shows: rows of lower ones come later, as the changelog of the compaction that lifts them."""
-    top = handle.options.level_count
+def _told_levels(handle: Handle) -> tuple[range | None, int | None]:
+    """The levels that the first state shows, or the least that the last one of each bucket is, which may be a higher one: the table may have had more.
+
+    Rows of lower ones come later, as the changelog of the compaction that lifts them.
+    """
     if not handle.schema.primary_keys:
-        return None
+        return None, None
     match handle.options.changelog_producer:
         case "lookup":
-            return range(1, _ANY_LEVEL)  # higher ones too than the table has now: it may have had more
+            return range(1, _ANY_LEVEL), None
         case "full-compaction":
-            return range(top - 1, top)
-    return None
+            return None, handle.options.level_count - 1
+    return None, None
 
 
 # ---- the stream ------------------------------------------------------------------------------------------------------------------------------------

@@ -127,9 +127,12 @@ def plan_read(
     limit: int | None = None,
     without: frozenset[bytes] = frozenset(),
     levels: range | None = None,
+    last_level: int | None = None,
     hides_level_zero: bool = True,
 ) -> Plan:
     """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
+
+    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`).
 
     Reads metadata only. Raises `Unsupported` for a table that cannot be read.
     """
@@ -151,6 +154,8 @@ def plan_read(
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     if levels is not None:
         funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
+    if last_level is not None:
+        funnel.step("last level", _in_last_level(funnel.entries, last_level))
     if without:
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
@@ -285,6 +290,13 @@ def _in_bucket(handle: Handle, entries: Entries) -> Mask | None:
 def _in_levels(entries: Entries, levels: range) -> Mask:
     numbers: NDArray[np.int64] = entries.numbers("level")
     return (numbers >= levels.start) & (numbers < levels.stop)
+
+
+def _in_last_level(entries: Entries, least: int) -> Mask:
+    level = pl.col("level")
+    found = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
+    mask: Mask = found.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
+    return mask
 
 
 def _seen(handle: Handle, entries: Entries) -> Entries:

@@ -173,3 +173,9 @@ def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = 
         raise refuse(OBJECTS, f"table {handle.name}")
     handle = travel.schema_of(handle, position)
     return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
+
+
+def of_today(handle: Handle, snapshot_id: int) -> Scan:
+    """A scan of a snapshot with the columns of the handle: rows that are written anew, or told of, are those of today's schema, not of the snapshot's."""
+    check_readable(handle.all_options, f"table {handle.name}")
+    return Scan(handle=handle, fields=handle.schema.fields, at=snapshot_id)
