@@ -14,8 +14,9 @@ from zlib import crc32
 from hypothesis import HealthCheck, Phase, seed as seeded, settings, strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from spec_tests.models.care_steps import MOST_BRANCHES, Care
+from spec_tests.models.care_steps import MOST_BRANCHES
 from spec_tests.models.tables import Drawn, tables
+from spec_tests.models.upkeep_steps import Upkeep
 
 _DIGIT = st.integers(0, 126)
 SEEDS = st.builds(lambda high, low: 127 * high + low, _DIGIT, _DIGIT)
@@ -50,12 +51,16 @@ STEPS = (
     "orphans",
     "follow",
     "pinned",
+    "ask",
+    "analyze",
+    "compact manifests",
+    "two writers",
 )
 ALSO = {"deduplicate": ("update", "merge", "alter, mode", "difference"), "partial-update": ("update", "merge", "alter, mode"), "aggregation": ("alter, mode",)}
 """What every machine does, and those of an engine besides: names of steps, or what these begin with."""
 
 
-class TableMachine(Care):
+class TableMachine(Upkeep):
     """Groups of what can be done, so that writing is as frequent as it should be. Rows are drawn from seeds: steps are what shrinks."""
 
     salt = 0
@@ -73,9 +78,11 @@ class TableMachine(Care):
     @rule(seed=SEEDS, number=st.integers(1, 4))
     def writes(self, seed: int, number: int) -> None:
         seed = self.mixed(seed)
-        what = Random(seed).randrange(6)
+        what = Random(seed).randrange(7)
         if what < 2 and not self.drawn.is_crossing:
             self.stream(seed, number)
+        elif what == 6 and not self.drawn.is_crossing:
+            self.meet(seed, number)
         elif what < 4:
             self.upsert(seed, number)
         else:
@@ -104,19 +111,31 @@ class TableMachine(Care):
     @rule(seed=SEEDS)
     def compacts(self, seed: int) -> None:
         seed = self.mixed(seed)
-        rng = Random(seed)
-        if rng.random() < 0.2 and int(self.drawn.options["bucket"]) > 0:
+        rng, drawn = Random(seed), self.drawn
+        chance, bucket = rng.random(), int(drawn.options["bucket"])
+        if chance < 0.2 and bucket > 0:
             self.rescale(rng.randrange(1, 5))
+        elif chance < 0.2 and bucket == -1 and not drawn.is_crossing:
+            self.sort(seed)
+        elif chance < 0.4 and drawn.is_partitioned and not drawn.is_crossing:
+            self.compact_partition(seed)
+        elif chance > 0.9:
+            rng.choice((self.analyze, self.compact_manifests))(seed)
         else:
             self.compact(full=rng.random() < 0.5)
 
     @rule(seed=SEEDS)
     def alters(self, seed: int) -> None:
         seed = self.mixed(seed)
-        able = [self.add_column, self.add_with_rows, self.set_option, self.set_option]
-        able += [self.rename_column, self.widen] * bool(self.drawn.plain) + [self.drop_column] * (len(self.drawn.plain) > 1)
+        able = [self.add_column, self.add_with_rows, self.set_option, self.set_option, self.move_column, self.index]
+        able += [self.rename_column, self.widen, self.retype] * bool(self.drawn.plain) + [self.drop_column] * (len(self.drawn.plain) > 1)
         able += [self.set_mode] * (self.drawn.engine not in ("append", "first-row"))
         Random(seed).choice(able)(seed)
+
+    @rule(seed=SEEDS, sql=st.booleans())
+    def asks(self, seed: int, sql: bool) -> None:
+        seed = self.mixed(seed)
+        self.ask(seed, sql=sql)
 
     @rule(seed=SEEDS)
     def looks(self, seed: int) -> None:
@@ -132,7 +151,7 @@ class TableMachine(Care):
         seed = self.mixed(seed)
         if not self.ids:
             self.upsert(seed, 4)
-        able = [self.tag, self.tag, self.tag, self.change_tag, self.rollback, self.forward, self.switch, self.delete_branch]
+        able = [self.tag, self.tag, self.tag, self.change_tag, self.rollback, self.forward, self.switch, self.delete_branch, self.rename_branch]
         able += [self.make_branch, self.make_branch] * (len(self.lines) < MOST_BRANCHES)
         Random(seed).choice(able)(seed)
 

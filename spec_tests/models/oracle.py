@@ -66,16 +66,20 @@ class Oracle:
             return []
         return [("-D", home), (kind, row)] if drawn.engine == "deduplicate" else [(kind, home)]
 
-    def settle(self) -> None:
+    def settle(self, holds: Callable[[Row], Any] = lambda _: True) -> None:
         waiting, self.waiting = self.waiting, []
         for kind, row in waiting:
-            self._take(kind, dict(row))
+            if holds(row):
+                self._take(kind, dict(row))
+            else:
+                self.waiting.append((kind, row))
 
-    def collapse(self) -> None:
-        """A full compaction: one version a key, and no deletes."""
-        self.settle()
-        found = {key: folded(versions, self.drawn) for key, versions in self.versions.items()}
-        self.versions = {key: [(kind, row)] for key, (kind, row) in found.items() if kind not in RETRACTS}
+    def collapse(self, holds: Callable[[Row], Any] = lambda _: True) -> None:
+        """A full compaction, of the rows that `holds` chooses: one version a key, and no deletes."""
+        self.settle(holds)
+        folds = {key: folded(versions, self.drawn) for key, versions in self.versions.items() if holds(versions[-1][1])}
+        self.versions |= {key: [one] for key, one in folds.items()}
+        self.versions = {key: versions for key, versions in self.versions.items() if key not in folds or folds[key][0] not in RETRACTS}
 
     def remove(self, holds: Callable[[Row], Any], *, waiting: bool = False) -> None:
         """Rows go without a trace; those that wait too where their folders go."""

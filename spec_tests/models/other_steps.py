@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from spec_tests.models.oracle import Row
 
 
+CASTS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "INT": {"DOUBLE": float, "STRING": str},
+    "BIGINT": {"INT": int, "DOUBLE": float, "STRING": str},
+}
+"""None that meets another: a file's values become those of today's type at once, whatever types the column had in between."""
+_WHOLE = ("INT", "BIGINT")
+INDEXES = {"bloom-filter": (*_WHOLE, "STRING", "DOUBLE"), "bitmap": (*_WHOLE, "STRING"), "bsi": _WHOLE, "range-bitmap": (*_WHOLE, "STRING", "DOUBLE")}
+"""Kinds of file indexes, and types that they take."""
+
+
 class Shape(Rows):
     """The same rows in other files, under another schema, at another time."""
 
@@ -80,11 +90,13 @@ class Shape(Rows):
         self.did("alter, rename", f"{old} to {name}")
         self.altered(lk.rename_column(old, name))
         self.drawn.columns = {name if one == old else one: text for one, text in self.drawn.columns.items()}
+        self.drawn.indexes = {kind: tuple(name if one == old else one for one in names) for kind, names in self.drawn.indexes.items()}
         self._each(lambda row: row.update({name: row.pop(old)}))
 
     def drop_column(self, seed: int) -> None:
         name = Random(seed).choice(self.drawn.plain)
         self.did("alter, drop", name)
+        self._unindexed(name)
         self.altered(lk.drop_column(name))
         del self.drawn.columns[name]
         self._each(lambda row: row.pop(name))
@@ -94,6 +106,13 @@ class Shape(Rows):
         for row in self.told.values():
             change(row)
 
+    def _unindexed(self, name: str) -> None:
+        """Indexes of a column that goes, or becomes what they do not take, go first."""
+        for kind, names in list(self.drawn.indexes.items()):
+            if name in names:
+                self.altered(lk.reset_option(f"file-index.{kind}.columns"))
+                del self.drawn.indexes[kind]
+
     def widen(self, seed: int) -> None:
         if not self.widened:
             return
@@ -102,6 +121,45 @@ class Shape(Rows):
         self.altered(lk.update_type(name, "BIGINT"))
         self.drawn.columns[name] = "BIGINT"
 
+    def retype(self, seed: int) -> None:
+        """To a type that other values are of."""
+        rng = Random(seed)
+        able = [name for name in self.drawn.plain if self.drawn.columns[name] in CASTS]
+        if not able:
+            return
+        name = rng.choice(able)
+        text = rng.choice(list(CASTS[self.drawn.columns[name]]))
+        cast = CASTS[self.drawn.columns[name]][text]
+        self.did("alter, type", f"{name} to {text}")
+        self._unindexed(name)
+        self.altered(lk.update_type(name, text))
+        self.drawn.columns[name] = text
+        self._each(lambda row: row.update({name: row[name] if row[name] is None else cast(row[name])}))
+
+    def move_column(self, seed: int) -> None:
+        rng = Random(seed)
+        name, other = rng.sample(list(self.drawn.columns), 2)
+        where: dict[str, Any] = rng.choice(({"first": True}, {"last": True}, {"after": other}, {"before": other}))
+        self.did("alter, move", f"{name} {where}")
+        names = list(self.table.schema.to_polars())
+        if other not in where.values() and name == names[0 if "first" in where else -1]:
+            return  # it is there already, which is refused
+        self.altered(lk.move_column(name, **where))
+
+    def index(self, seed: int) -> None:
+        """Files that are written from here on have indexes, and those that are there may get them."""
+        rng, drawn = Random(seed), self.drawn
+        kind = rng.choice(list(INDEXES))
+        able = [name for name in ("k", "p", "q", *drawn.plain) if drawn.columns.get(name, "").removesuffix(" NOT NULL") in INDEXES[kind]]
+        names = tuple(rng.sample(able, min(len(able), rng.choice((1, 2)))))
+        self.did("alter, index", f"{kind} of {names}")
+        if names:
+            self.altered(lk.set_option(f"file-index.{kind}.columns", ",".join(names)))
+            drawn.indexes[kind] = names
+        if rng.random() < 0.5:
+            self.did("rewrite indexes")
+            self.committed(self.table.rewrite_file_index())
+
     @property
     def widened(self) -> list[str]:
         return [name for name, text in self.drawn.columns.items() if text == "INT" and name not in ("k", "p")]
@@ -109,14 +167,17 @@ class Shape(Rows):
     def set_option(self, seed: int) -> None:
         rng, drawn = Random(seed), self.drawn
         choices = {"file.format": ("parquet", "orc", "avro"), "metadata.stats-mode": ("full", "none"), "manifest.merge-min-count": ("2", "30")}
+        choices |= {"file-index.in-manifest-threshold": ("1 b", "1 kb"), "manifest.format": ("avro", "orc", "parquet"), "file.block-size": ("1 kb", "1 mb")}
         if drawn.engine != "append":
+            choices |= {"data-file.thin-mode": ("true", "false"), "changelog-file.format": ("avro", "orc")}
             choices |= {"num-sorted-run.compaction-trigger": ("1", "2", "5"), "num-levels": ("2", "5")} if self.may_have_other_levels else {}
             choices |= {} if drawn.is_controlled else {"write-only": ("true", "false")}
         key = rng.choice(list(choices))
         text = rng.choice(choices[key])
-        self.did("alter, option", f"{key}={text}")
-        self.altered(lk.set_option(key, text))
-        drawn.options[key] = text
+        resets = key in drawn.options and rng.random() < 0.2
+        self.did("alter, reset" if resets else "alter, option", key if resets else f"{key}={text}")
+        self.altered(lk.reset_option(key) if resets else lk.set_option(key, text))
+        drawn.options = {one: told for one, told in drawn.options.items() if one != key} | ({} if resets else {key: text})
         self.catch_up()
 
     @property

@@ -68,7 +68,9 @@ class Rows(Held):
         compacts = rng.choice((None, None, False, True))
         self.did("stream" if compacts is None else "stream with compactions")
         may_compact = compacts is not None and not self.drawn.is_controlled and (self.sees_writes or self.drawn.engine == "append")
-        with self.table.writer(commit_user="stream") as writer:
+        dies = rng.random() < 0.3
+        writer = self.table.writer(commit_user="stream")
+        try:
             for _ in range(commits):
                 found = rows(rng, self.oracle, rng.randrange(1, 4))
                 note(f"#    {found}")
@@ -80,12 +82,19 @@ class Rows(Held):
                     self.committed(writer.commit(self.identifier), told=found, settled=None)
                 else:
                     self.wrote(writer.commit(self.identifier), found)
+                if dies:  # with rows that nobody was promised
+                    state = writer.state()
+                    writer.write(self.frame(found), row_kind=self.row_kind)
+                    writer.abort()
+                    writer = self.table.writer(state=state)
+        finally:
+            writer.abort()
 
     # ---- rules: rows found and changed
 
-    def condition(self, rng: Random) -> Condition:
+    def condition(self, rng: Random, columns: dict[str, str] | None = None) -> Condition:
         atoms = []
-        for name, text in self.drawn.columns.items():
+        for name, text in (columns or self.drawn.columns).items():
             given = value(rng, text, None, 0)
             if isinstance(given, (int, str)) and not isinstance(given, bool):
                 atoms.append(compared(name, rng.choice(("=", "=", "<", ">=", "<>")), given))
@@ -164,7 +173,14 @@ class Rows(Held):
         self.did(f"overwrite, {how}", str(found))
         touched = {row["p"] for _, row in found} if how == "dynamic" else {chosen}
         table = self.table.with_options({"write-buffer-size": "1 mb"} | ({"dynamic-partition-overwrite": "false"} if how == "whole" else {}))
-        commit = table.overwrite(self.frame(found, kinds=False), partition={"p": chosen} if how == "static" else None)
+        spec = {"p": chosen} if how == "static" else None
+        if rng.random() < 0.5:
+            commit = table.overwrite(self.frame(found, kinds=False), partition=spec)
+        else:
+            with table.writer(overwrite=spec or True) as writer:
+                for part in (found[:2], found[2:]):
+                    writer.write(self.frame(part, kinds=False))
+                commit = writer.commit()
 
         def goes(row: Row) -> bool:
             return how == "whole" or row["p"] in touched

@@ -57,6 +57,7 @@ class Drawn:
     otherwise: str = "last_non_null_value"
     unretracted: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = ("+I", "+I", "+U")
+    indexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def producer(self) -> str:
