@@ -52,8 +52,7 @@ STEPS = (
     "follow",
     "pinned",
     "ask",
-    "analyze",
-    "compact manifests",
+    "upkeep",
     "two writers",
 )
 ALSO = {"deduplicate": ("update", "merge", "alter, mode", "difference"), "partial-update": ("update", "merge", "alter, mode"), "aggregation": ("alter, mode",)}
@@ -119,7 +118,7 @@ class TableMachine(Upkeep):
             self.sort(seed)
         elif chance < 0.4 and drawn.is_partitioned and not drawn.is_crossing:
             self.compact_partition(seed)
-        elif chance > 0.9:
+        elif chance > 0.8:
             rng.choice((self.analyze, self.compact_manifests))(seed)
         else:
             self.compact(full=rng.random() < 0.5)
@@ -135,7 +134,10 @@ class TableMachine(Upkeep):
     @rule(seed=SEEDS, sql=st.booleans())
     def asks(self, seed: int, sql: bool) -> None:
         seed = self.mixed(seed)
-        self.ask(seed, sql=sql)
+        if len(self.past) > 1 and Random(seed).random() < 0.2:
+            self.ask_changes(seed)
+        else:
+            self.ask(seed, sql=sql)
 
     @rule(seed=SEEDS)
     def looks(self, seed: int) -> None:

@@ -9,6 +9,7 @@ Refused it is only where a table keeps the buckets of its keys in an index, whic
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,11 @@ class Upkeep(Care):
         found = self.table.scan(at).filter(where.expr(pl.col)).select(names).collect()
         wanted = sorted(drawn.told({name: row[name] for name in names}) for row in held)
         self.alike(found, wanted, f"{names} where {where.sql('')} at {at}")
+        few = rng.randrange(1, 5)
+        first = self.table.scan(at).filter(where.expr(pl.col)).select(names).head(few).collect()
+        assert first.height == min(few, len(held))
+        assert not Counter(map(drawn.told, first.to_dicts())) - Counter(wanted), f"the first {few} where {where.sql('')} at {at} are not among all"
+        assert self.table.scan(at).select(pl.len()).collect().item() == len(oracle.rows())
         asked: dict[str, tuple[pl.Expr, Any]] = {"rows": (pl.len(), len(held))}
         for name in names:
             values = [row[name] for row in held if row[name] is not None]
@@ -56,15 +62,30 @@ class Upkeep(Care):
         answer = self.table.aggregate(*(expr.alias(what) for what, (expr, _) in asked.items()), where=told, at=at).row(0, named=True)
         assert answer == {what: value for what, (_, value) in asked.items()}, f"aggregates where {where.sql('')} at {at}"
 
+    def ask_changes(self, seed: int) -> None:
+        """What changed under a condition is what of all changes satisfies it."""
+        rng = Random(seed)
+        alike = [at for at, (outline, _) in self.past.items() if outline["buckets"] == self.outline["buckets"]]
+        if len(alike) < 2:
+            return
+        since, until = sorted(rng.sample(alike, 2))
+        where, mode = self.condition(rng), rng.choice(("auto", "changelog", "diff"))
+        self.did("ask, changes", f"{mode} from {since} to {until} where {where.sql('')}")
+        changes = self.table.changes(since, until, mode=mode)
+        everything = changes.collect()
+        found, wanted = changes.filter(where.expr(pl.col)).collect(), everything.filter(where.expr(pl.col))
+        assert Counter(map(self.drawn.told, found.to_dicts())) == Counter(map(self.drawn.told, wanted.to_dicts()))
+        assert Counter(changes.select("k").collect().rows()) == Counter(everything.select("k").rows())
+
     # ---- rules: upkeep
 
     def analyze(self, _: int) -> None:
-        self.did("analyze")
+        self.did("upkeep, analyze")
         self.committed(self.table.analyze())
         self.only_needed_is_there()
 
     def compact_manifests(self, _: int) -> None:
-        self.did("compact manifests")
+        self.did("upkeep, manifests")
         self.committed(self.table.compact_manifests())
 
     def compact_partition(self, seed: int) -> None:
