@@ -7,7 +7,8 @@
         w.write(frame); w.commit(identifier=1)
         w.write(frame); messages = w.prepare()              messages travel as bytes; `t.commit(messages, commit_user=…, identifier=2)`
 
-    state:  LKWS | version | user | 0, or 1 | last identifier | n | n × (length | message) | crc32        of `w.state()`, big-endian
+    state:  LKWS | version | user | 0, or 1 | last identifier | n | n × (length | message) | m | m × (length | partition | bucket | number) | crc32
+            of `w.state()`, big-endian; the number is the greatest sequence number that a bucket was given
 
 What `prepare` returned belongs to its messages and is never deleted here. An exception inside the block drops what was not prepared.
 """
@@ -30,7 +31,7 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.storage.together import gathering, settle
 from lakekit.write import conform
-from lakekit.write.writers import Writers
+from lakekit.write.writers import Place, Writers
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
 
-_MAGIC, _VERSION = b"LKWS", 1
+_MAGIC, _WITHOUT_NUMBERS, _VERSION = b"LKWS", 1, 2
 _CRC_BYTES = 4
 
 
@@ -66,12 +67,13 @@ class Writer:
     @staticmethod
     def of(handle: Handle, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
         """See `Table.writer`."""
-        user, last, carried = (commit_user, None, []) if state is None else _restored(state, commit_user)
+        user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _restored(state, commit_user)
         replaces = replaced(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
         name = facts.text("commit_user", user) if user else handle.new_commit_user()
-        writers = Writers(replace(handle, storage=gathering(handle.storage)), commit_user=name, replaces=replaces is not None, batch=user is None)
+        gathered = replace(handle, storage=gathering(handle.storage))
+        writers = Writers(gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences)
         return Writer(
             handle=handle,
             commit_user=name,
@@ -140,13 +142,20 @@ class Writer:
             abandoned.abort(self._committing, self._pending)
 
     def state(self) -> bytes:
-        """What a writer needs to go on after this process: its user, its last identifier, and messages that were prepared and not yet committed."""
+        """What a writer needs to go on after this process: its user, its last identifier, and messages that were prepared and not yet committed.
+
+        Rows that come then are newer than all before, those too of messages that `prepare` handed out and nobody has committed yet.
+        """
         settle(self._committing.storage)
         self._carried, self._pending = [*self._carried, *self._pending], []  # they belong to the state as well from here on
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
         data = _MAGIC + bytes([_VERSION]) + jutf(self.commit_user) + last
         data += len(parts).to_bytes(4, "big") + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        numbers = self._writers.sequences
+        data += len(numbers).to_bytes(4, "big")
+        for (partition, bucket), number in numbers.items():  # scalar: one a bucket
+            data += len(partition).to_bytes(4, "big") + partition + bucket.to_bytes(4, "big", signed=True) + number.to_bytes(8, "big", signed=True)
         return data + crc32(data).to_bytes(_CRC_BYTES, "big")
 
     def __enter__(self) -> Self:
@@ -198,11 +207,11 @@ def partition_spec(given: Any) -> Mapping[str, Any]:
     return given
 
 
-def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage]]:
+def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage], dict[Place, int]]:
     cursor = Cursor(state, end=len(state) - _CRC_BYTES)
     if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
         raise cursor.wrong("these bytes are no state of a writer", "magic", at=0)
-    if (version := cursor.raw(1, "version")[0]) != _VERSION:
+    if (version := cursor.raw(1, "version")[0]) not in (_WITHOUT_NUMBERS, _VERSION):
         raise Unsupported(f"a writer's state in form {version}; lakekit knows {_VERSION}. A newer lakekit wrote it", feature="file.writer-state")
     if crc32(state[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big") != state[-_CRC_BYTES:]:
         raise cursor.wrong("the checksum does not fit: the state is damaged", "checksum", at=len(state) - _CRC_BYTES)
@@ -213,5 +222,9 @@ def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, l
     last = cursor.i64be("last identifier") if cursor.flag("has identifier") else None
     sizes = range(cursor.count("messages", each=4))
     messages = [CommitMessage.from_bytes(cursor.raw(cursor.i32be("message length"), "message")) for _ in sizes]
+    numbers: dict[Place, int] = {}
+    for _ in range(cursor.count("buckets", each=16) if version != _WITHOUT_NUMBERS else 0):
+        partition = cursor.raw(cursor.i32be("partition length"), "partition")
+        numbers[partition, cursor.i32be("bucket")] = cursor.i64be("sequence number")
     cursor.finish("state of a writer")
-    return user, last, messages
+    return user, last, messages, numbers

@@ -25,6 +25,7 @@ from lakekit.files.places import partition_spec, partition_values
 from lakekit.lsm import rule as rules
 from lakekit.meta import snapshots
 from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.options.frozen import EMPTY
 from lakekit.progress import work
 from lakekit.world import each
 from lakekit.write import route
@@ -51,6 +52,7 @@ class Writers:
     """The bucket writers of one table writer, of one thread. `replaces`: an overwrite, which takes no notice of what is there. `batch`: of one commit.
 
     `share`: of a write that is cut into tasks, what is met here. `standing`: what stands in a snapshot, as far as the caller has read it.
+    `sequences`: the greatest sequence numbers of an earlier writer whose messages may not be committed yet.
 
     In postponed tables that say `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait there for a compaction.
     Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` is left to do.
@@ -65,6 +67,7 @@ class Writers:
         batch: bool = False,
         share: Share | None = None,
         standing: Standing | None = None,
+        sequences: Mapping[Place, int] = EMPTY,
     ) -> None:
         if handle.kind == "key":
             expiry(handle, handle.world.now_ms())  # rows that no compaction could judge are not taken
@@ -80,6 +83,7 @@ class Writers:
         self._spill = spill_of(handle)
         self._open: dict[Place, BucketWriter] = {}
         self._standing = Standing.of(handle, None) if standing is None else standing
+        self._sequences = dict(sequences)
         self._written: set[Place] = set()
         self._uncommitted: dict[Place, str | None] = {}
         self._local: list[pl.DataFrame] = []
@@ -96,6 +100,11 @@ class Writers:
     def is_idle(self) -> bool:
         """Whether nothing waits to be prepared."""
         return not self._local and all(writer.is_idle for writer in self._open.values())
+
+    @property
+    def sequences(self) -> dict[Place, int]:
+        """The greatest sequence number that each bucket was given, where a snapshot may not know it yet."""
+        return self._sequences | {place: writer.next_sequence - 1 for place, writer in self._open.items()}
 
     @property
     def open_places(self) -> list[Place]:
@@ -188,7 +197,9 @@ class Writers:
         total = self.handle.options.bucket
         if total == POSTPONE_BUCKET and bucket >= 0:
             total = self._counts.get(partition) or restored.total_buckets or self.handle.options.postpone_default_bucket_num
-        return BucketWriter(self.handle, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
+        writer = BucketWriter(self.handle, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
+        writer.next_sequence = max(writer.next_sequence, self._sequences.get(place, -1) + 1)
+        return writer
 
     def _bucket_count(self, partition: bytes) -> int:
         """How many buckets a partition of postponed rows has: as many as its first compaction chose, else the option's number. The same for all its rows."""

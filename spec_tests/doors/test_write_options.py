@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import date
 from pathlib import Path
 
@@ -395,6 +396,36 @@ def test_a_writer_goes_on_from_its_state(tmp_path):
             again.commit(identifier=3)
         again.commit(identifier=6)
     assert sorted(table.scan().collect()["k"]) == [1, 2, 3]
-    for bad, error in ((state[:4] + b"\x09" + state[5:], lk.Unsupported), (state[:-1], lk.Corrupt), (b"LKWS", lk.Corrupt)):
+    for bad, error in (
+        (state[:4] + b"\x01" + state[5:], lk.Corrupt),
+        (state[:4] + b"\x09" + state[5:], lk.Unsupported),
+        (state[:-1], lk.Corrupt),
+        (b"LKWS", lk.Corrupt),
+    ):
         with pytest.raises(error):
             table.writer(state=bad)
+    first = b"LKWS\x01\x00\x03job\x01" + (6).to_bytes(8, "big") + bytes(4)  # what the first form held
+    with table.writer(state=first + zlib.crc32(first).to_bytes(4, "big")) as older, pytest.raises(lk.InvalidOption, match="must not fall"):
+        older.commit(identifier=5)
+
+
+@pytest.mark.parametrize("later_first", [True, False])
+def test_rows_after_a_state_are_newer_than_messages_that_wait(tmp_path, later_first):
+    """Messages that were handed out and are committed later do not win over rows of the writer that went on."""
+    table = keyed(tmp_path)
+    table.upsert(rows(1, v="oldest"))
+    with table.writer(commit_user="job", compact=False) as writer:
+        writer.write(rows(1, 1, 1, v="old"))
+        waiting = writer.prepare()
+        state = writer.state()
+    with table.writer(state=state, compact=False) as again:
+        again.write(rows(1, v="new"))
+        later = again.prepare()
+        state = again.state()
+    with table.writer(state=state, compact=False) as third:
+        third.write(rows(1, v="newest"))
+        last = third.prepare()
+    for number, messages in enumerate([last, later, waiting] if later_first else [waiting, later, last], 1):
+        table.commit(messages, commit_user=f"job-{number}", identifier=number)
+    assert table.scan().collect()["v"].to_list() == ["newest"]
+    assert table.check(deep=True).ok
