@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakekit.change.columns_given import type_of
+from lakekit.errors import InvalidOption, SchemaMismatch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,16 +126,16 @@ TableChange: TypeAlias = (
 
 
 def path_of(name: str) -> Path:
-    """The parts of a name: between points, or between backquotes."""
+    """The parts of a name: between points, or between backquotes. Raises `InvalidOption`, `SchemaMismatch` for what is no text."""
     if not isinstance(name, str):
         msg = f"a column is named by a text; found {type(name).__name__}"
-        raise TypeError(msg)
+        raise SchemaMismatch(msg)
     found, at = [], 0
     while at <= len(name):
         part = _PART.match(name, at)
         if part is None or (part.end() < len(name) and name[part.end()] != "."):
-            msg = f"{name!r} names no column: parts stand between points, those that hold a point between backquotes"
-            raise ValueError(msg)
+            msg = f"{name!r} names no column: parts stand between points, those that hold a point or a backquote between backquotes, the latter twice"
+            raise InvalidOption(msg, key="name", value=name)
         found.append(part.group(2) or part.group(1).replace("``", "`"))
         at = part.end() + 1
     return tuple(found)

@@ -363,7 +363,7 @@ def test_misuse(tmp_path, misused):
 
 @pytest.mark.parametrize("name", ["", "a..b", ".a", "a.", "`a", "a`b`"])
 def test_names_that_name_nothing(name):
-    with pytest.raises(ValueError, match="names no column"):
+    with pytest.raises(lk.InvalidOption, match="names no column"):
         lk.drop_column(name)
     with pytest.raises(ValueError, match="not empty"):
         lk.rename_column("a", "")
