@@ -190,7 +190,7 @@ def rename_column(name: str, new_name: str) -> RenameColumn:
     """Renames a column, for `t.alter`; `new_name` is the last part alone. Options and keys that name the column follow."""
     if not new_name:
         msg = "a column's new name is a text that is not empty"
-        raise ValueError(msg)
+        raise InvalidOption(msg, key="new_name", value="")
     return RenameColumn(path=path_of(name), new_name=new_name)
 
 

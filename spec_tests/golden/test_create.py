@@ -365,7 +365,7 @@ def test_misuse(tmp_path, misused):
 def test_names_that_name_nothing(name):
     with pytest.raises(lk.InvalidOption, match="names no column"):
         lk.drop_column(name)
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(lk.InvalidOption, match="not empty"):
         lk.rename_column("a", "")
 
 
