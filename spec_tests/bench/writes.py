@@ -140,9 +140,10 @@ class Bench:
         other: Callable[[int], object],
         *,
         processor: Callable[[], float] = time.process_time,
+        rounds: int | None = None,
     ) -> Line:
-        """`processor` is the clock of whoever does the other."""
-        times = [(spent(lambda: own(turn)), spent(lambda: other(turn), processor)) for turn in range(self.rounds)]  # noqa: B023 - called at once
+        """`processor` is the clock of whoever does the other; `rounds`: more of them than of other lines."""
+        times = [(spent(lambda: own(turn)), spent(lambda: other(turn), processor)) for turn in range(rounds or self.rounds)]  # noqa: B023 - called at once
         return line(name, against, most, [one for one, _ in times], [two for _, two in times])
 
     def append(self) -> Line:
@@ -220,8 +221,12 @@ class Bench:
         return [Peak(name=name, peak_mb=write_memory.measured(step, self.folder, count), most_mb=1024) for step, count, name in steps]
 
     def vectors(self) -> Line:
-        """Five upserts are a turn: without vectors a table compacts when five files lie in level 0, and puts off the same work until then."""
+        """Five upserts are a turn: without vectors a table compacts when five files lie in level 0, and puts off the same work until then.
+
+        Nine turns at least: how much falls due in one is different from turn to turn.
+        """
         found: dict[str, lk.Table] = {}
+        rounds = max(9, self.rounds)
 
         def five(enabled: str, turn: int) -> None:
             for part in parts[5 * turn : 5 * turn + 5]:
@@ -232,8 +237,9 @@ class Bench:
             table.upsert(self.frame)
             table.compact(full=True)
             found[enabled] = table
-        parts = [self.part(self.rows // 100, seed) for seed in range(5 * self.rounds)]
-        return self.turns("5 upserts of 1 % each with lookup vectors", "the same without", 1.5, partial(five, "true"), partial(five, "false"))
+        parts = [self.part(self.rows // 100, seed) for seed in range(5 * rounds)]
+        name = "5 upserts of 1 % each with lookup vectors"
+        return self.turns(name, "the same without", 1.5, partial(five, "true"), partial(five, "false"), rounds=rounds)
 
     def dynamic(self) -> Line:
         """Beside an index of five times as many keys; half of those upserted are in it."""
