@@ -14,6 +14,7 @@ Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -190,7 +191,8 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
         return _said(plan.handle, files[at], data_file_path(plan.handle, *place_of(entries, at), files[at]), wanted, certain, deleted)
 
     with work(plan.handle.world, "reading", "file indexes", len(able)) as under_way:
-        said = world.each(one, able, after=lambda _: under_way.advance(), waiting=plan.handle.storage.is_remote)
+        told = partial(world.each, waiting=True) if plan.handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
+        said = told(one, able, after=lambda _: under_way.advance())
     known = [at for at, part in zip(able, said, strict=True) if part is not None]
     parts += [part for part in said if part is not None]
     gone = np.zeros(len(entries), bool)
