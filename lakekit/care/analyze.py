@@ -24,14 +24,14 @@ from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics
 from lakekit.options.frozen import Frozen
-from lakekit.read import lazy, plan
-from lakekit.read.scan import Scan
+from lakekit.read import lazy, plan, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
+    from lakekit.read.scan import Scan
     from lakekit.types import Field
 
     Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
@@ -59,8 +59,7 @@ def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = N
     job = attempt.job_alone(handle, latest)
     if latest is None:
         return publish.outcome(job, [])
-    rows = Scan(handle=handle, fields=handle.schema.fields, at=latest.id)  # in today's columns, which may be newer than the snapshot
-    told = _together(handle, chosen, (look or _look)(rows, chosen))
+    told = _together(handle, chosen, (look or _look)(scan.of_today(handle, latest.id), chosen))
     stored = plan.live(handle, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
     found = Statistics(

@@ -24,6 +24,7 @@ from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
 from lakekit.read.derived import kept
+from lakekit.read.prune import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -273,7 +274,7 @@ def _with_blanks(leaf: Leaf, length: int) -> Predicate:
         return TRUE if leaf.op in ("!=", "not in", "<", "<=") else leaf
     if any(not isinstance(text, str) or length - len(text) > _MOST_BLANKS for text in leaf.literals):
         return TRUE
-    return Leaf(leaf.column, "in", tuple(text + " " * more for text in leaf.literals for more in range(max(0, length - len(text)) + 1)))
+    return Leaf(leaf.column, "in", tuple(one for text in leaf.literals for one in padded(text, length)))
 
 
 def names_then(schema: TableSchema, written: TableSchema) -> dict[str, str]:

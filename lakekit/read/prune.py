@@ -164,6 +164,11 @@ def as_mask(verdict: pa.Array) -> Mask:
     return np.asarray(pc.fill_null(verdict, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
+def padded(text: str, length: int) -> list[str]:
+    """What a CHAR of that length may have been hashed or indexed as, where it is read as this text: rows of ORC files lose the blanks at its end."""
+    return [text + " " * more for more in range(max(0, length - len(text)) + 1)]
+
+
 def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
     """A literal as a scalar of the column's Arrow type; None when the column has no such value, so that nothing can be told."""
     internal = literal(value, t)

@@ -15,7 +15,7 @@ from lakekit.codec import hash_index
 from lakekit.codec.hashing import buckets, hash_columns
 from lakekit.files.places import partition_path
 from lakekit.predicate import Leaf, Predicate, conjuncts
-from lakekit.read.prune import as_scalar
+from lakekit.read.prune import as_scalar, padded
 from lakekit.types import to_arrow
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | N
         if found is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
             return None
         if field.type.root == "CHAR":
-            found = _with_blanks(found, field.type.length or 1)
+            found = [pa.scalar(one, pa.string()) for text in found for one in padded(text.as_py(), field.type.length or 1)]  # scalar: literals of a filter
         count *= len(found)
         if count > MAX_COMBINATIONS:
             return None
@@ -63,12 +63,6 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
         if len(known) == len(scalars) and (best is None or len(known) < len(best)):
             best = known
     return best
-
-
-def _with_blanks(texts: Sequence[pa.Scalar], length: int) -> list[pa.Scalar]:
-    """The texts that were hashed where these are read: rows of ORC files lose the blanks at the end of a CHAR."""
-    known = [text.as_py() for text in texts]  # scalar: literals of a filter
-    return [pa.scalar(text + " " * more, pa.string()) for text in known for more in range(max(0, length - len(text)) + 1)]
 
 
 def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], bucket: NDArray[np.int32], total: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -262,17 +262,19 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: Fit, first_row: int) ->
     return found.to_physical().cast(pl.Int8)
 
 
-@lru_cache(maxsize=_FEW)
 def _added(height: int) -> pl.Series:
     """The kinds of rows that all are +I; through numpy, as `pl.zeros` is a query, which waits for the threads of others."""
     return pl.Series(KIND, np.zeros(height, np.int8))
+
+
+_added_few = lru_cache(maxsize=_FEW)(_added)
 
 
 def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int) -> pl.DataFrame:
     """The rows that the options do not drop, with their kinds where the table has such."""
     options = how.handle.options
     if kinds is None:
-        return made.hstack([_added(made.height) if made.height < _FEW else _added.__wrapped__(made.height)]) if how.is_keyed else made
+        return made.hstack([(_added_few if made.height < _FEW else _added)(made.height)]) if how.is_keyed else made
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
     stays = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not how.is_keyed:
