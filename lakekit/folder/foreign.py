@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lakekit.errors import Corrupt, NotFound, SchemaMismatch, Unsupported
+from lakekit.folder.listing import is_hidden
 from lakekit.format import foreign
 from lakekit.model import partition as partitions
 from lakekit.world import each
@@ -69,7 +70,7 @@ def source(storage: Storage, root: str) -> Source:
     _refuse_tables(storage, root, inside)
     folders: list[str] = []
     seen = list(_walk(storage, root, inside, folders))
-    files = [one for one in seen if one.size_bytes and not is_hidden(one.name)]
+    files = [one for one in seen if one.size_bytes and not _is_hidden(one.name)]
     if not files:
         raise NotFound(f'"{root}" holds no files of rows: hidden and empty ones are passed over. Name the folder that they lie in', name=root)
     keys, texts = _partitions(root, files)
@@ -80,9 +81,9 @@ def source(storage: Storage, root: str) -> Source:
     return Source(storage=storage, root=root, keys=keys, files=tuple(found), beside=_beside(seen, files), folders=tuple(folders))
 
 
-def is_hidden(name: str) -> bool:
-    """Whether readers of such folders pass over a file or folder of that name."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+def _is_hidden(name: str) -> bool:
+    """What readers of format tables pass over, but for partitions of a column whose name begins with `_`."""
+    return is_hidden(name) and not (name.startswith("_") and "=" in name)
 
 
 def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[str]) -> Iterator[Stat]:
@@ -95,7 +96,7 @@ def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[s
                 f"{one.path} is of a transactional table of Hive, whose rows are not to be seen from its files. Have Hive write them out plainly",
                 feature="procedure.migrate_table",
             )
-        elif not is_hidden(one.name):
+        elif not _is_hidden(one.name):
             yield from _walk(storage, one.path, storage.list(one.path), folders)
     folders.append(folder)
 
@@ -128,7 +129,7 @@ def _beside(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     places = [path.rpartition("/") for path in taken]
     sums = {f"{folder}/.{name}.crc" for folder, _, name in places}
     marks = {name for mark in _MARKS for name in (mark, f".{mark}.crc")}
-    return tuple(one.path for one in seen if one.path not in taken and (one.path in sums or one.name in marks or not (one.size_bytes or is_hidden(one.name))))
+    return tuple(one.path for one in seen if one.path not in taken and (one.path in sums or one.name in marks or not (one.size_bytes or _is_hidden(one.name))))
 
 
 # ---- partitions ----------------------------------------------------------------------------------------------------------------------------
