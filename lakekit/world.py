@@ -36,6 +36,8 @@ MOST_WAITING = 32
 """Threads that wait for a network; more requests at once make one store answer later, not more."""
 DECODED_BYTES = 128 << 20
 """How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
+INDEX_BYTES = 256 << 20
+"""How much is kept of file indexes that are files of their own: twice what the bloom filters of two hundred files take that are of the default size."""
 
 
 # ---- clock, ids, waiting -------------------------------------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is not input: the time, waiting, fresh ids, scratch files, what was decoded before, what is in doubt. Tests and simulations pass their own.
+    """What is not input: the time, waiting, fresh ids, scratch files, what was decoded or read before, what is in doubt. Tests and simulations pass their own.
 
     `doubtful` are the names of files that a commit may have whose outcome nobody knows; there are few.
     """
@@ -162,6 +164,7 @@ class World:
     elapsed_ms: Callable[[], float] = elapsed_ms
     scratch: Callable[[], BinaryIO] = scratch
     decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
+    indexes: Shelf = field(default_factory=lambda: Shelf(INDEX_BYTES), compare=False, repr=False)
     doubtful: set[str] = field(default_factory=set, compare=False, repr=False)
 
 

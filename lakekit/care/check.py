@@ -32,8 +32,8 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
 
     What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
     """
-    decoded = handle.world.decoded
-    handle = replace(handle, world=replace(handle.world, decoded=Shelf(decoded.budget_bytes)))
+    known = handle.world
+    handle = replace(handle, world=replace(known, decoded=Shelf(known.decoded.budget_bytes), indexes=Shelf(known.indexes.budget_bytes)))
     notes = Notes()
     snapshot: Snapshot | None = None
     with notes.reading("snapshot", handle.layout.snapshot_dir):

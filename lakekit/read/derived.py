@@ -1,6 +1,7 @@
 """What was made of manifest entries before: a plan asks the same of the same files as the plan before it.
 
     kept(world, entries, ("bounds", "v"), lambda: …)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
+    kept(…, at_once=True)                                made and kept the 1st time: what is dear to make
 
 The entries of a snapshot are one object from read to read (`meta.manifests`). Those that a filter made are asked once, so that nothing of them is kept. What
 is kept lies on the shelf of decoded metadata, within its budget, and keeps no entries alive.
@@ -8,7 +9,7 @@ is kept lies on the shelf of decoded metadata, within its budget, and keeps no e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -23,17 +24,21 @@ _MARK_BYTES = 400
 """About what one takes beside what it holds."""
 
 
-def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T]) -> T | None:
+@overload
+def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
+@overload
+def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
+def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
     """What `make` made of those entries, or makes now; None the first time. It must be the same every time, and hold no buffer of the entries."""
     key = (kept, id(entries.table), what)
     known = world.decoded.get(key)
     if known is not None and known[0]() is not entries.table:
         known = None  # of entries that are gone, and whose number is that of others now
-    if known is None:
+    if known is None and not at_once:
         world.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
         return None
-    if not known[1]:
-        known = (known[0], (make(),))
+    if known is None or not known[1]:
+        known = (ref(entries.table), (make(),))
         world.decoded.put({key: known}, _MARK_BYTES + _weight(known[1][0]))
     found: T = known[1][0]
     return found

@@ -23,6 +23,8 @@ from lakekit.index.together import Containers, Told, forgetful, told
 from lakekit.meta import schemas
 from lakekit.predicate import TRUE, Leaf, restrict
 from lakekit.progress import work
+from lakekit.read import beside
+from lakekit.read.beside import Lot
 from lakekit.read.derived import kept
 from lakekit.read.prune import padded
 
@@ -66,6 +68,8 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
+_INSIDE = -1
+"""The number of the lot that lies in the entries."""
 _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _NOTHING = Found(np.zeros(0, np.int64), {}, dict)
@@ -80,25 +84,40 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     written = _written(handle, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _NOTHING
+    of_all = _MOST * (len(inside) + len(outside)) >= len(indexes.inside) + len(indexes.outside)
+    asking = _Asking(handle, entries, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        dead, sure = _together(handle.world, entries, indexes, inside, written)
-        under_way.advance(int(np.count_nonzero(dead | sure)))
-        found = _each(handle, entries, indexes, (inside[~(dead | sure)], outside), written, under_way.advance)
+        lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
+        told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
+        under_way.advance(sum(int(np.count_nonzero(one.dead | one.sure)) for _, _, one in told_by))
+        found = _each(asking, [(lot, at[~(one.dead | one.sure)]) for lot, at, one in told_by], under_way.advance)
+        beyond = np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *(lot.places for lot in lots)]), assume_unique=True)
+        found |= _one_by_one(asking, beyond, under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
-    later = partial(_later, handle, entries, indexes, inside[sure], written) if sure.any() else dict
-    return Found(np.sort(np.concatenate([inside[dead], np.array(also, np.int64)])), _positions(found), later)
+    dead = [at[one.dead] for _, at, one in told_by]
+    sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
+    return Found(np.sort(np.concatenate([*dead, np.array(also, np.int64)])), _positions(found), partial(_later, asking, sure) if sure else dict)
 
 
 def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
     return {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
 
 
-def _later(handle: Handle, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]) -> dict[int, BitMap]:
-    return _positions(_each(handle, entries, indexes, (inside, _NOTHING.gone), written, lambda: None))
+def _later(asking: _Asking, sure: list[tuple[Lot, NDArray[np.int64]]]) -> dict[int, BitMap]:
+    return _positions(_each(asking, sure, lambda: None))
 
 
 Written = tuple["TableSchema", "Predicate"]
 """The schema that a file was written with, and the condition in its names."""
+
+
+class _Asking(NamedTuple):
+    """A question of the files of some entries, in the names of every schema they were written with. `of_all`: of most that have indexes."""
+
+    handle: Handle
+    entries: Entries
+    written: Mapping[int, Written]
+    of_all: bool
 
 
 def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
@@ -132,6 +151,13 @@ def _where(entries: Entries) -> _Indexes:
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], tuple(np.unique(ids).tolist()))  # scalar: few schemas
 
 
+def _lots(handle: Handle, entries: Entries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool) -> list[Lot]:
+    """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
+    inside, outside = asked
+    lots = [Lot(_INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
+    return lots + (beside.held(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
+
+
 def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The places that are among `alone`."""
     if len(alone) == count:
@@ -141,70 +167,69 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
     return places[mask[places]]
 
 
-def _together(known: World, entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Mapping[int, Written]) -> Told:
-    """What indexes say that lie in manifest entries and are looked at together: which of those places have no row, and which have some for sure."""
-    of_all = _MOST * len(inside) >= len(indexes.inside)
-    asked = indexes.inside if of_all else inside
+def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
+    """What indexes say that are looked at together: which of the wanted places have no row, and which have some for sure."""
+    asked = lot.places if asking.of_all else wanted
     every = Told(*np.zeros((2, len(asked)), bool))
-    for number, mine, some in _by_schema(entries, indexes, asked, written):
-        schema, condition = written[number]
-        found = told(some, condition, _types(schema), partial(_again, known, entries, number) if of_all else forgetful)
+    for number, mine, some in _by_schema(asking, lot, asked):
+        schema, condition = asking.written[number]
+        found = told(some, condition, _types(schema), partial(_again, asking, lot, number) if asking.of_all else forgetful)
         every.dead[mine], every.sure[mine] = found
-    if len(inside) == len(asked):
+    if len(wanted) == len(asked):
         return every
-    at = np.searchsorted(asked, inside)
+    at = np.searchsorted(asked, wanted)
     return Told(every.dead[at], every.sure[at])
 
 
-def _by_schema(entries: Entries, indexes: _Indexes, inside: NDArray[np.int64], written: Iterable[int]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
-    """Indexes in entries of the files of each schema: its number, whose they are among `inside`, and where they lie: none is copied."""
-    data = binary_data(entries.column("embedded_index"))
-    at = slice(None) if len(inside) == len(indexes.inside) else np.searchsorted(indexes.inside, inside)
-    begins, ends, counts = indexes.begins[at], indexes.ends[at], entries.numbers("row_count")[inside]
-    numbers = entries.numbers("schema_id")[inside]
-    for number in written:  # scalar: few schemas
+def _by_schema(asking: _Asking, lot: Lot, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
+    """Indexes of the files of each schema: its number, whose they are among `asked`, and where they lie: none is copied."""
+    at = slice(None) if len(asked) == len(lot.places) else np.searchsorted(lot.places, asked)
+    begins, ends, counts = lot.begins[at], lot.ends[at], asking.entries.numbers("row_count")[asked]
+    numbers = asking.entries.numbers("schema_id")[asked]
+    for number in asking.written:  # scalar: few schemas
         mine = np.flatnonzero(numbers == number)
-        if len(mine) == len(inside):
-            yield number, mine, Containers(data, begins, ends, counts)
+        if len(mine) == len(asked):
+            yield number, mine, Containers(lot.data, begins, ends, counts)
         elif len(mine):
-            yield number, mine, Containers(data, begins[mine], ends[mine], counts[mine])
+            yield number, mine, Containers(lot.data, begins[mine], ends[mine], counts[mine])
 
 
-def _each(
-    handle: Handle,
-    entries: Entries,
-    indexes: _Indexes,
-    places: tuple[NDArray[np.int64], NDArray[np.int64]],
-    written: Mapping[int, Written],
-    after: Callable[[], object],
-) -> dict[int, Hit]:
-    """What the indexes of some places say, asked one by one: of those in entries, and of those outside. Raises `Corrupt`, `FileMissing`."""
-    inside, outside = places
-    if not len(inside) + len(outside):
-        return {}
+def _each(asking: _Asking, wanted: Iterable[tuple[Lot, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
+    """What the indexes at some places of lots say, asked one by one. Raises `Corrupt`, `FileMissing`."""
     found: dict[int, Hit] = {}
-    for number, mine, some in _by_schema(entries, indexes, inside, written):
-        schema, condition = written[number]
-        found |= _left(some, inside[mine], condition, _types(schema))
+    for lot, places in wanted:
+        for number, mine, some in _by_schema(asking, lot, places) if len(places) else ():
+            schema, condition = asking.written[number]
+            heard = _left(some, places[mine], condition, _types(schema))
+            found |= heard | _one_by_one(asking, np.setdiff1d(places[mine], list(heard)), after)
+            for _ in heard:
+                after()
+    return found
+
+
+def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+    """What indexes say that are read for it. Raises `Corrupt`, `FileMissing`."""
+    if not len(places):
+        return {}
+    handle, entries = asking.handle, asking.entries
     ids = entries.numbers("schema_id")
-    left = [at for at in (*inside.tolist(), *outside.tolist()) if at not in found and ids[at] in written]  # scalar: one a file
-    for _ in found:
-        after()
+    left = [at for at in places.tolist() if ids[at] in asking.written]  # scalar: one a file
 
     def one(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *written[file.schema_id])
+        return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *asking.written[file.schema_id])
 
-    return found | dict(zip(left, world.each(one, left, after=lambda _: after(), waiting=handle.storage.is_remote), strict=True))
+    told_by = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
+    return dict(zip(left, told_by(one, left, after=lambda _: after()), strict=True))
 
 
 def _types(schema: TableSchema) -> dict[str, DataType]:
     return {field.name: field.type for field in schema.fields}
 
 
-def _again(known: World, entries: Entries, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
-    """What was made of all indexes in entries of files of a schema."""
-    return kept(known, entries, ("indexes", schema_id, what), make)
+def _again(asking: _Asking, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+    """What was made of all indexes of a lot that are of files of a schema."""
+    return kept(asking.handle.world, asking.entries, ("indexes", lot.number, schema_id, what), make)
 
 
 def _left(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:

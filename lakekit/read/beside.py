@@ -1,0 +1,159 @@
+"""File indexes that lie beside data files, in files of their own, held in memory: a lookup asks hundreds of them, and none can change.
+
+    lots = held(handle, entries, places)        the indexes of those files, in stretches of bytes that are looked at together
+
+    stretch 0 | index of file 3 | index of file 0 | …        read by one question
+    stretch 1 | index of file 7 |                            read after a commit added file 7
+
+What was read lies on the shelf `world.indexes` under the paths of the files, so that after a commit only new ones are read. A stretch is forgotten when
+nobody asked for it for longest. Where the indexes of a table are more than fit, the rest is left to whoever reads them one by one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from lakekit import world
+from lakekit.files.places import data_file_paths
+from lakekit.read.derived import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+
+SUFFIX = ".index"
+_AT_ONCE = 64
+"""So many files are read before it is asked whether more would fit."""
+_MOST_STRETCHES = 8
+"""More of them are joined: each costs a look of its own."""
+_FACT_BYTES = 300
+_NUMBERS = count()
+
+
+class Stretch:
+    """The bytes of many index files, one behind the other."""
+
+    __slots__ = ("__weakref__", "data")
+
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self.data = data
+
+
+class Lot(NamedTuple):
+    """Indexes that lie in one stretch of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`. Places ascend.
+
+    A lot of the same `number` is the same one.
+    """
+
+    number: int
+    places: NDArray[np.int64]
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+class _Known(NamedTuple):
+    """A lot without its bytes: those are the shelf's to keep or to forget."""
+
+    number: int
+    places: NDArray[np.int64]
+    stretch: ref[Stretch]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def lot(self) -> Lot | None:
+        found = self.stretch()
+        return None if found is None else Lot(self.number, self.places, found.data, self.begins, self.ends)
+
+
+Span = tuple[Stretch, int, int]
+"""Where an index lies."""
+
+
+def held(handle: Handle, entries: Entries, places: NDArray[np.int64], *, every: bool) -> list[Lot]:
+    """The indexes of the files at those places, as far as they fit in memory; of files that have none beside them there is none.
+
+    `every`: they are all that the entries have, and are asked for again. Raises `FileMissing`.
+    """
+    if not every:
+        return [lot for one in _made(handle, entries, places) if (lot := one.lot()) is not None]
+    make = partial(_made, handle, entries, places)
+    lots = [one.lot() for one in kept(handle.world, entries, "beside", make, at_once=True)]
+    if None in lots:  # forgotten meanwhile
+        lots = [one.lot() for one in make()]
+    return [lot for lot in lots if lot is not None]
+
+
+def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[_Known, ...]:
+    """The lots of some places, which the shelf remembers from here on as far as they fit."""
+    at, paths = _paths(handle, entries, places)
+    spans = _spans(handle, paths)
+    by_stretch: dict[int, list[int]] = {}
+    for i, span in enumerate(spans):
+        if span is not None:
+            by_stretch.setdefault(id(span[0]), []).append(i)
+    found = []
+    for mine in by_stretch.values():
+        some = [span for i in mine if (span := spans[i]) is not None]
+        begins, ends = np.array([span[1:] for span in some], np.int64).T
+        found.append(_Known(next(_NUMBERS), at[mine], ref(some[0][0]), begins, ends))
+    return tuple(found)
+
+
+def _paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+    """Which of the places have an index beside them, and its path."""
+    some = entries.take(places) if len(places) < len(entries) else entries
+    extra = some.column("extra_files").to_pylist()  # scalar: one a file
+    names = [next((name for name in one or () if name.endswith(SUFFIX)), None) for one in extra]
+    pairs = zip(names, data_file_paths(handle, some), strict=True)
+    paths = [None if name is None else handle.layout.extra_file(path, name) for name, path in pairs]
+    return places[[path is not None for path in paths]], [path for path in paths if path is not None]
+
+
+def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
+    """Where each index lies, read now if it was not known; None: there is no room for it."""
+    shelf, storage = handle.world.indexes, handle.storage
+    found: dict[str, Span | None] = {path: shelf.get((storage, path)) for path in paths}
+    missing = [path for path, span in found.items() if span is None]
+    if missing:
+        room = shelf.budget_bytes * 3 // 4 - sum(end - begin for _, begin, end in filter(None, found.values()))
+        found |= _joined(handle, *_read(handle, missing, room))
+    known = [span for span in found.values() if span is not None]
+    if len({id(span[0]) for span in known}) > _MOST_STRETCHES:
+        data = [stretch.data[begin:end] for stretch, begin, end in known]
+        found |= _joined(handle, [path for path, span in found.items() if span is not None], data)
+    return [found[path] for path in paths]
+
+
+def _read(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+    """The first of those files, as many as there is room for."""
+    data: list[bytes] = []
+    told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
+    while len(data) < len(paths):
+        some = told(handle.storage.read, paths[len(data) : len(data) + _AT_ONCE])
+        room -= sum(map(len, some))
+        if room < 0:
+            break
+        data += some
+    return list(paths[: len(data)]), data
+
+
+def _joined(handle: Handle, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
+    """Some indexes as one stretch, on the shelf from here on."""
+    if not data:
+        return {}
+    ends = np.cumsum([len(one) for one in data])
+    stretch = Stretch(np.concatenate([np.frombuffer(one, np.uint8) for one in data]))
+    begins = ends - [len(one) for one in data]
+    found = {path: (stretch, begin, end) for path, begin, end in zip(paths, begins.tolist(), ends.tolist(), strict=True)}  # scalar: one a file
+    handle.world.indexes.put({(handle.storage, path): span for path, span in found.items()}, len(stretch.data) + _FACT_BYTES * len(found))
+    return found
