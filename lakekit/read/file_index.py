@@ -91,8 +91,9 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
         under_way.advance(sum(int(np.count_nonzero(one.dead | one.sure)) for _, _, one in told_by))
         found = _each(asking, [(lot, at[~(one.dead | one.sure)]) for lot, at, one in told_by], under_way.advance)
-        beyond = np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *(lot.places for lot in lots)]), assume_unique=True)
-        found |= _one_by_one(asking, beyond, under_way.advance)
+        if len(outside):
+            beyond = np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *(lot.places for lot in lots)]), assume_unique=True)
+            found |= _one_by_one(asking, beyond, under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
     dead = [at[one.dead] for _, at, one in told_by]
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]

@@ -12,20 +12,36 @@ from lakekit.options.frozen import EMPTY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import polars as pl
+
     from lakekit.meta.handle import Handle
     from lakekit.meta.keeper import Keeper
     from lakekit.storage.protocol import Storage
 
 
+_MOST_SCANS = 64
+"""So many scans share a frame: Polars may keep something of every question it is asked."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """A frame of the newest snapshot that more scans may be given, and the handle it reads: each time it runs it looks for that snapshot anew."""
+
+    handle: Handle
+    frame: pl.LazyFrame
+    scans_left: int = _MOST_SCANS
+
+
 @dataclass(slots=True)
 class Seen:
-    """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again."""
+    """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again; a frame to give again."""
 
     handle: Handle | None = None
     snapshot_id: int | None = None
     files: str | None = None
     health: str | None = None
     checked: str | None = None
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

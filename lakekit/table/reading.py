@@ -9,7 +9,7 @@ import polars as pl
 
 from lakekit.options.frozen import Frozen
 from lakekit.read import aggregate, changes, explain, expressions, following, lazy, scan, travel
-from lakekit.table.opened import Opened
+from lakekit.table.opened import Opened, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,9 +39,11 @@ class Reading(Opened):
         processes with spawn, and send it there.
         """
         handle = self._asked(at, options)
-        if at is None and not raw and travel.means_changes(handle):
+        if at is not None or raw:
+            return lazy.lazy(scan.scan(handle, at, raw=raw))
+        if travel.means_changes(handle):
             return lazy.lazy(changes.between(handle, kind_column=None))
-        return lazy.lazy(scan.scan(handle, at, raw=raw))
+        return self._of_newest(handle) if travel.means_newest(handle) else lazy.lazy(scan.scan(handle))
 
     def changes(
         self,
@@ -124,6 +126,14 @@ class Reading(Opened):
     def _with(self, options: Mapping[str, Any] | None) -> Handle:
         handle = self.handle()
         return handle.with_options(options) if options else handle
+
+    def _of_newest(self, handle: Handle) -> pl.LazyFrame:
+        """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
+        shared = self._seen.shared
+        if shared is None or not shared.scans_left or shared.handle != handle:
+            shared = self._seen.shared = Shared(handle, lazy.lazy(scan.scan(handle)))
+        shared.scans_left -= 1
+        return shared.frame
 
     def _asked(self, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
         check_one_position(at, options)
