@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextvars import copy_context
 from functools import reduce
+from itertools import count
 from operator import and_
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -55,11 +56,15 @@ class Source(Protocol):
 
 
 class PaimonScan(LazyFrameResolver):
-    """Polars' view of a `Source`; its name is what `explain()` shows of it."""
+    """Polars' view of a `Source`; its name is what `explain()` shows of it.
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    One that is `shared` plans every time: who asks again has called `scan()` again, and is told what has become of the files since.
+    """
+
+    def __init__(self, source: Source, *, shared: bool = False) -> None:
+        self.source, self.shared = source, shared
         self.plans: dict[tuple[str, tuple[str | bytes | None, ...], int | None], pl.LazyFrame] = {}
+        self.times = count()
 
     def schema(self) -> dict[str, pl.DataType]:
         return dict(self.source.schema())
@@ -84,6 +89,8 @@ class PaimonScan(LazyFrameResolver):
         world.refuse_fork()
         version, frame = self.source.now()
         condition, decided = condition_of(filters, self.source.handle.schema)
+        if self.shared:
+            return frame(condition, limit), ResolvedLazyFrameProps(version_key=f"{version}#{next(self.times)}", applied_filters=decided)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)
         if version == existing_resolved_version_key:
             return None, props
@@ -96,11 +103,8 @@ class PaimonScan(LazyFrameResolver):
             self.plans[question] = planned  # not read again: another thread may clear them
         return planned, props
 
-    def __getstate__(self) -> Source:
-        return self.source
-
-    def __setstate__(self, source: Source) -> None:
-        self.source, self.plans = source, {}
+    def __reduce__(self) -> tuple[type[PaimonScan], tuple[Source]]:
+        return PaimonScan, (self.source,)
 
 
 class _Questions(LazyFrameResolver):
@@ -117,11 +121,14 @@ class _Questions(LazyFrameResolver):
         return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(version_key="", applied_filters=list(range(len(self.filters))))
 
 
-def lazy(source: Source) -> pl.LazyFrame:
-    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused."""
+def lazy(source: Source, *, shared: bool = False) -> pl.LazyFrame:
+    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused.
+
+    `shared`: it is given to many who ask, each for the state as it is by then.
+    """
     world.refuse_fork()
     source.schema()
-    return PaimonScan(source).lazy()
+    return PaimonScan(source, shared=shared).lazy()
 
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:

@@ -131,7 +131,7 @@ class Reading(Opened):
         """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
         shared = self._seen.shared
         if shared is None or not shared.scans_left or shared.handle != handle:
-            shared = self._seen.shared = Shared(handle, lazy.lazy(scan.scan(handle)))
+            shared = self._seen.shared = Shared(handle, lazy.lazy(scan.scan(handle), shared=True))
         shared.scans_left -= 1
         return shared.frame
 

@@ -21,6 +21,9 @@ from lakekit.world import Shelf
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakekit.meta.handle import Handle
+    from lakekit.model.entries import Entries
+
 OPTIONS = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 b", "file-index.bitmap.columns": "k"}
 FILES = 12
 
@@ -40,6 +43,12 @@ def made(folder: Path, **options: str) -> lk.Table:
 
 def found(table: lk.Table, number: int) -> list[str]:
     return table.scan().filter(pl.col("k") == number).collect()["v"].to_list()
+
+
+def live(handle: Handle) -> Entries:
+    snapshot = travel.locate(handle, None).snapshot
+    assert snapshot is not None
+    return plan.live(handle, snapshot)
 
 
 @pytest.fixture
@@ -84,7 +93,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
     for file in range(FILES, FILES + 12):
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
-        entries = plan.live(table.handle(), travel.locate(table.handle(), None).snapshot)
+        entries = live(table.handle())
         lots = beside.held(table.handle(), entries, np.arange(len(entries)), every=True)
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
@@ -99,7 +108,7 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
     for budget in (0, 1000, size, 2 * size):
         world = replace(handle.world, indexes=Shelf(budget), decoded=Shelf(1 << 20))
         small = replace(handle, world=world)
-        entries = plan.live(small, travel.locate(small, None).snapshot)
+        entries = live(small)
         for number in (707, 303, 720):
             said = file_index.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
             assert len(said.gone) == FILES - (number != 720)
@@ -118,7 +127,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     path.unlink()
     table = lk.open(tmp_path / "t")
     fresh = replace(table.handle(), world=replace(table.handle().world, indexes=Shelf(1 << 20), decoded=Shelf(1 << 20)))
-    entries = plan.live(fresh, travel.locate(fresh, None).snapshot)
+    entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
         file_index.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
 
