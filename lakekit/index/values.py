@@ -30,6 +30,8 @@ MOST_LISTED = 1 << 20
 """As many values of all files together are kept in memory."""
 MOST_BYTES = 1 << 26
 """As many bytes of texts are hashed for that."""
+LONGEST = 1 << 14
+"""Of texts longer than so many bytes none is hashed: all of them are hashed in lockstep too."""
 MOST_STEPS = 1 << 12
 """As many texts that lie one behind the other are walked through in lockstep with those of other files."""
 _MOST_KEYS = 32
@@ -72,10 +74,17 @@ def among(values: Values, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
     if keys is None:
         return there, there
     for key in keys:
-        looked_for = wire(key, t) if t.root in WIDTHS else hashing.xx64(key)
+        looked_for = _kept(key, t)
         found = np.flatnonzero(values.data == looked_for) if looked_for is not None else np.zeros(0, np.int64)
         there[np.searchsorted(values.offsets, found, side="right") - 1] = True
     return values.known & ~there, there
+
+
+def _kept(key: Key, t: DataType) -> int | None:
+    """What would be kept of a value; None: nothing."""
+    if t.root in WIDTHS:
+        return wire(key, t)
+    return hashing.xx64(key) if len(key) <= LONGEST else None
 
 
 # ---- what is kept -------------------------------------------------------------------------------------------------------------------------------
@@ -87,7 +96,7 @@ def of(data: NDArray[np.uint8], keys: Texts, room: Numbers, known: Mask, t: Data
     if width is not None:
         found = np.ndarray((max(0, len(data) - width + 1),), AS_STORED[width], data.data, strides=(1,))
         return _by_owner(found[keys.places], keys.owners, known)
-    known = known & (np.bincount(keys.owners, keys.lengths, len(known)) <= room)
+    known = known & (np.bincount(keys.owners, keys.lengths, len(known)) <= room) & (np.bincount(keys.owners, keys.lengths > LONGEST, len(known)) == 0)
     places, lengths, owners = (one[known[keys.owners]] for one in keys)
     return _by_owner(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
 

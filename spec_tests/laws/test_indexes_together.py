@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import registry
-from lakekit.codec import index_container, internal
+from lakekit.codec import hashing, index_container, internal
 from lakekit.errors import LakekitError
 from lakekit.index import values as values_module
 from lakekit.index.bitmaps import SEARCHED
@@ -36,14 +36,18 @@ def container(name: str, column: list[Any], t: DataType, options: dict[str, str]
     return index_container.encode({"c": {name: index.build(internal.array_of(column, t), t, options)}})
 
 
-def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Predicate, types: dict[str, DataType], *, whole: bool = True) -> list[bool]:
-    """Asked with something before, between and behind them; by who looks once, and by who keeps what was made: that says of `whole` ones what each says."""
+def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:
     data, begins, ends = b"\xff", [], []
     for one in containers:
         begins.append(len(data))
         data += one + b"\xff"
         ends.append(len(data) - 1)
-    many = Containers(np.frombuffer(data, np.uint8), np.array(begins, np.int64), np.array(ends, np.int64), np.array(counts, np.int64))
+    return Containers(np.frombuffer(data, np.uint8), np.array(begins, np.int64), np.array(ends, np.int64), np.array(counts, np.int64))
+
+
+def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Predicate, types: dict[str, DataType], *, whole: bool = True) -> list[bool]:
+    """Asked with something before, between and behind them; by who looks once, and by who keeps what was made: that says of `whole` ones what each says."""
+    many = many_of(containers, counts)
     found: list[bool] = ruled_out(many, predicate, types).tolist()
     shelf: dict[Hashable, Any] = {}
     for _ in range(2):
@@ -134,11 +138,52 @@ def test_containers_of_many_heads() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 5, 6])
-def test_values_beyond_what_is_kept_are_looked_for_where_they_lie(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    t = parse("INT")
-    index: Any = registry.load("index", "bitmap")
+@pytest.mark.parametrize("kind", ["INT", "STRING"])
+@pytest.mark.parametrize("name", ["bitmap", "range-bitmap"])
+def test_values_beyond_what_is_kept_are_looked_for_where_they_lie(name: str, kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    t, form = parse(kind), {"INT": int, "STRING": str}[kind]
     monkeypatch.setattr(values_module, "MOST_LISTED", most)
-    column = pa.array([1, 2, 3], pa.int32())
-    made = [index_container.encode({"c": {"bitmap": index.build(column, t, {"version": version, "index-block-size": "1 b"})}}) for version in ("1", "2")]
-    assert together(made, [3, 3], Leaf("c", "=", (4,)), {"c": t}) == [True, True]
-    assert together(made, [3, 3], Leaf("c", "in", (4, 3)), {"c": t}) == [False, False]
+    forms: list[dict[str, str]] = [{"version": version, "index-block-size": "1 b", "chunk-size": size} for version, size in (("1", "0"), ("2", "9b"))]
+    made = [container(name, list(map(form, (1, 2, 3))), t, options) for options in forms]
+    types = {"c": t}
+    if kind == "INT" or most > 1:  # texts are walked through within the same bound
+        assert together(made, [3, 3], Leaf("c", "=", (form(4),)), types) == [True, True]
+    assert together(made, [3, 3], Leaf("c", "in", (form(4), form(3))), types) == [False, False]
+
+
+@pytest.mark.parametrize("name", ["bitmap", "range-bitmap"])
+@pytest.mark.parametrize(("bound", "most"), [("MOST_BYTES", 5), ("MOST_STEPS", 1), ("LONGEST", 4)])
+def test_of_texts_that_take_too_long_nothing_is_kept(name: str, bound: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    t, types = parse("STRING"), {"c": parse("STRING")}
+    made = [container(name, ["a", "bb", text, None], t, {"version": version}) for text in ("b", "ccccc") for version in ("1", "2")]
+    monkeypatch.setattr(values_module, bound, most)
+    for leaf in (Leaf("c", "=", ("dd",)), Leaf("c", "in", ("ccccc", "zzzzz")), Leaf("c", "=", ("bb",))):
+        kept = told(many_of(made, [4] * 4), leaf, types, lambda _, make: make())
+        wanted = [alone(one, 4, leaf, types) for one in made]
+        assert not any(dead and not each for dead, each in zip(kept.dead.tolist(), wanted, strict=True))
+        assert bound != "LONGEST" or kept.dead.tolist() == [each and at < 2 for at, each in enumerate(wanted)]
+        assert not (kept.sure & np.array(wanted)).any()
+
+
+@pytest.mark.parametrize("name", ["bitmap", "range-bitmap"])
+def test_another_text_of_the_same_hash_rules_nothing_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    t, types = parse("STRING"), {"c": parse("STRING")}
+    made = [container(name, column, t, {}) for column in (["a", "b"], ["c", None], [None, None])]
+    monkeypatch.setattr(hashing, "xx64", lambda _: 7)
+    monkeypatch.setattr(hashing, "xx64_at", lambda _, starts, __: np.full(len(starts), 7, np.uint64))
+    kept = told(many_of(made, [2] * 3), Leaf("c", "=", ("c",)), types, lambda _, make: make())
+    assert (kept.dead.tolist(), kept.sure.tolist()) == ([False, False, True], [True, True, False])
+
+
+@pytest.mark.parametrize("blocks", [2, 40])
+def test_blocks_that_all_say_to_be_the_same_are_not_hashed_again_and_again(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = parse("STRING")
+    number: Callable[[int], bytes] = partial(int.to_bytes, length=4, byteorder="big")
+    text = number(300) + b"x" * 300
+    block = number(1) + text + number(2**32 - 1) * 2
+    heads = number(blocks) + (number(1) + b"a" + number(0)) * blocks + number(len(block))
+    payload = b"\2" + number(1) + number(blocks) + b"\0" + heads + block
+    hashed: list[int] = []
+    monkeypatch.setattr(hashing, "xx64_at", lambda _, starts, lengths: (hashed.append(int(lengths.sum())), np.zeros(len(starts), np.uint64))[1])
+    told(many_of([index_container.encode({"c": {"bitmap": payload}})], [1]), Leaf("c", "=", ("y",)), {"c": t}, lambda _, make: make())
+    assert sum(hashed) <= len(payload)
