@@ -327,8 +327,14 @@ def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) ->
 def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
     """xxHash64 of each value of a string or binary array; of a null, that of no bytes."""
     starts, lengths, data = binary_buffers(column)
-    found = np.empty(len(column), np.uint64)
-    words = words_at_any_byte(np.concatenate([data, np.zeros(8, np.uint8)]))
+    return xx64_at(data, starts, lengths)
+
+
+def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """xxHash64 of the bytes `data[starts[i]:starts[i] + lengths[i]]`, all of which are there."""
+    found = np.empty(len(starts), np.uint64)
+    beyond = int((starts + lengths).max(initial=0)) + 8 - len(data)
+    words = words_at_any_byte(np.concatenate([data, np.zeros(beyond, np.uint8)]) if beyond > 0 else data)
     order = np.argsort(-(lengths >> 5), kind="stable") if len(lengths) and int(lengths.max()) >= 32 else np.arange(len(lengths))
     for piece in range(0, len(order), _STEP):
         rows = order[piece : piece + _STEP]

@@ -18,30 +18,31 @@ Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `Bitm
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pyroaring import BitMap
 
 from lakekit.codec import bitmap, index_keys
-from lakekit.codec.binary_columns import integers_at, spans
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_keys import WIDTHS, Key
 from lakekit.errors import InvalidOption, Unsupported
+from lakekit.index.bitmaps import SEARCHED, absent, listed
+from lakekit.index.values import AS_STORED, stands, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.codec.index_container import Payloads
     from lakekit.codec.index_keys import Question, Ragged
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
+__all__ = ["NAME", "TYPES", "absent", "build", "listed", "probe", "rows", "walk"]
 NAME = "bitmap"
 TYPES = frozenset(
     {
@@ -117,16 +118,8 @@ def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
     return _i32(number) + bytes(heads) + _i32(len(blocks)) + bytes(blocks)
 
 
-_MOST_LISTED = 1 << 20
-"""As many values of all files together are kept in memory."""
-_SEARCHED = 4
-"""As many values are searched one by one."""
 _FEW = 64
 """As many entries are decoded by Python as soon as numpy begins."""
-_AS_STORED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
-"""Values as their bytes stand: read the wrong way round, equal where the right ones are."""
-_HEAD_BYTES = 10
-"""Version, rows, distinct values, whether there are nulls."""
 _LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
@@ -247,7 +240,7 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         return found
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
-    if cursor.marks is None and (len(wanted) <= _SEARCHED if wanted is not None else count <= _FEW):
+    if cursor.marks is None and (len(wanted) <= SEARCHED if wanted is not None else count <= _FEW):
         form = _form(width, numbers)
         return [(_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
@@ -266,8 +259,8 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
-    left = bytes(cursor.data[cursor.tell : cursor.tell + cursor.left])
-    return any(isinstance(key, bytes) and len(key).to_bytes(4, "big") + key in left for key in wanted)
+    left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
+    return any(stands(left, key) for key in wanted)
 
 
 def _stored(key: int, t: DataType) -> int:
@@ -277,11 +270,11 @@ def _stored(key: int, t: DataType) -> int:
 
 def _searched(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
     """As `_take`, for a few wanted numbers: each is compared with all values as they are stored, and only what is equal is decoded."""
-    values = np.ndarray((len(data) // form.size,), _AS_STORED[WIDTHS[t.root]], data, 0, (form.size,))
+    values = np.ndarray((len(data) // form.size,), AS_STORED[WIDTHS[t.root]], data, 0, (form.size,))
     found: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
-        if isinstance(key, int) and (wire := _wire(key, t)) is not None:
-            found += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == wire).nonzero()[0].tolist()]
+        if isinstance(key, int) and (looked_for := wire(key, t)) is not None:
+            found += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == looked_for).nonzero()[0].tolist()]
     return found
 
 
@@ -323,171 +316,3 @@ def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wa
 
 def _body_2(cursor: Cursor, t: DataType, values: int) -> int:
     return _find_2(cursor, t, values, set())[1]
-
-
-# ---- many at a time -----------------------------------------------------------------------------------------------------------------------------
-
-
-def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of which of many payloads `probe` says False; those of texts say nothing, nor damaged ones."""
-    dead, keys = np.zeros(len(payloads), bool), _few_numbers(leaf, t)
-    if keys is None:
-        return dead
-    for version, at, after, counts in _bodies_of(payloads, row_counts):
-        ends, gone = payloads.ends[at], np.ones(len(at), bool)
-        for key in keys:
-            listed = _Listed(after, counts, ends) if version == 1 else _block_of(payloads.data, after, ends, t, key)
-            gone &= _lacking(payloads.data, listed, WIDTHS[t.root] + 4 * version, t, key)
-        dead[at] = gone
-    return dead
-
-
-def _few_numbers(leaf: Leaf, t: DataType) -> tuple[Key, ...] | None:
-    """The numbers that a leaf asks for, where those are few; None for other questions."""
-    asked = index_keys.question(leaf, t)
-    return asked.keys if asked is not None and asked.kind == "equal" and t.root in WIDTHS and 0 < len(asked.keys) <= _SEARCHED else None
-
-
-def _bodies_of(payloads: Payloads, row_counts: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """By version: which payloads of it have a sound head, what comes after that, and how many values they say they have."""
-    data, begins, ends = payloads
-    at = np.flatnonzero(ends - begins >= _HEAD_BYTES)
-    begins = begins[at]
-    versions, nulls = data[begins], data[begins + _HEAD_BYTES - 1].astype(np.int64)
-    known = (integers_at(data, begins + 1, 4) == row_counts[at]) & (nulls <= 1)
-    for version in (1, 2):
-        mine = np.flatnonzero(known & (versions == version))
-        if len(mine):
-            yield version, at[mine], begins[mine] + _HEAD_BYTES + 4 * version * nulls[mine], integers_at(data, begins[mine] + 5, 4)
-
-
-def _wire(key: Key, t: DataType) -> int | None:
-    """What a number is where its bytes are read the wrong way round; None: the type has no such number."""
-    width = WIDTHS[t.root]
-    bound = 1 << 8 * width - 1
-    assert isinstance(key, int)
-    return int.from_bytes(_stored(key, t).to_bytes(width, "big", signed=True), "little") if -bound <= key < bound else None
-
-
-class _Listed(NamedTuple):
-    """In each of many payloads, the entries that may hold a value: where they begin, how many they are, and what they end before."""
-
-    begins: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def fit(self, step: int) -> NDArray[np.bool_]:
-        """Which of them have room for as many entries, of `step` bytes each, as they say."""
-        return (self.counts >= 0) & (self.counts * step <= self.ends - self.begins)
-
-
-def _lacking(data: NDArray[np.uint8], listed: _Listed, step: int, t: DataType, key: Key) -> NDArray[np.bool_]:
-    """Which of those lists hold no such value. Of one that says more than fits nobody knows."""
-    found, wire, stored = listed.fit(step), _wire(key, t), _AS_STORED[WIDTHS[t.root]]
-    if wire is None:
-        return found
-    some = np.flatnonzero(found & (listed.counts > 0))
-    for at, begin, count in zip(some.tolist(), listed.begins[some].tolist(), listed.counts[some].tolist(), strict=True):  # scalar: one a file
-        found[at] = not np.count_nonzero(np.ndarray((count,), stored, data.data, begin, (step,)) == wire)
-    return found
-
-
-def _block_of(data: NDArray[np.uint8], after: NDArray[np.int64], ends: NDArray[np.int64], t: DataType, key: Key) -> _Listed:
-    """The block of many payloads of version 2 that a value would be in: none of its entries where it is less than all, -1 of them where a block is damaged."""
-    width, number = WIDTHS[t.root], partial(_number, data)
-    blocks, start, length, sound = _blocks_of(data, after, ends, width)
-    heads, step = after + 4, width + 4
-    low, high = np.zeros_like(blocks), blocks.copy()
-    while (low < high).any():
-        middle = (low + high) >> 1
-        firsts = number(heads + middle * step, width)
-        before = (index_keys.ordered(firsts, width) if t.root in ("FLOAT", "DOUBLE") else firsts) <= key
-        low, high = np.where((low < high) & before, middle + 1, low), np.where((low < high) & ~before, middle, high)
-    offset, following = number(heads + (low - 1) * step + width), np.where(low < blocks, number(heads + low * step + width), length)
-    following = np.where((offset <= following) & (following <= length), following, length)
-    sound &= (low == 0) | ((offset >= 0) & (offset + 4 <= following))
-    counts, end = np.where(low == 0, 0, number(start + offset)), start + following
-    return _Listed(np.where(low == 0, end, start + offset + 4), np.where(sound, counts, -1), end)
-
-
-def _number(data: NDArray[np.uint8], places: NDArray[np.int64], size: int = 4) -> NDArray[np.int64]:
-    """The integers at those places; of what lies beyond the data some number, which is not to be believed."""
-    return integers_at(data, np.clip(places, 0, len(data) - size), size)
-
-
-def _blocks_of(
-    data: NDArray[np.uint8], after: NDArray[np.int64], ends: NDArray[np.int64], width: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Of many payloads of version 2: how many blocks they have, where those begin, how long they are together, and whether that fits."""
-    blocks, heads, step = _number(data, after), after + 4, width + 4
-    sound = (after + 4 <= ends) & (blocks >= 0) & (heads + blocks * step + 4 <= ends)
-    blocks = np.where(sound, blocks, 0)
-    start, length = heads + blocks * step + 4, _number(data, heads + blocks * step)
-    return blocks, start, length, sound & (length >= 0) & (start + length <= ends)
-
-
-class Values(NamedTuple):
-    """All values of many payloads as they are stored: those of payload i are `data[offsets[i]:offsets[i + 1]]`; of those that are not `known` nobody knows."""
-
-    data: NDArray[Any]
-    offsets: NDArray[np.int64]
-    known: NDArray[np.bool_]
-
-
-def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> Values | None:
-    """The values of many payloads, for who asks more than once; None where they are texts, or more than are worth it."""
-    width = WIDTHS.get(t.root)
-    if width is None:
-        return None
-    known, sizes = np.zeros(len(payloads), bool), np.zeros(len(payloads), np.int64)
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    for version, at, after, counts in _bodies_of(payloads, row_counts):
-        every, owners, sound = _Listed(after, counts, payloads.ends[at]), np.arange(len(at)), np.ones(len(at), bool)
-        if version == 2:
-            found = _every_block(payloads.data, after, every.ends, width)
-            if found is None:
-                return None
-            every, owners, sound = found
-        sound[owners[~every.fit(width + 4 * version)]] = False
-        chosen, known[at] = sound[owners], sound
-        begins, lengths = every.begins[chosen], every.counts[chosen]
-        np.add.at(sizes, at[owners[chosen]], lengths)
-        if sizes.sum() > _MOST_LISTED:
-            return None
-        places = np.repeat(begins, lengths) + (width + 4 * version) * spans(np.zeros(len(lengths), np.int64), lengths)
-        parts.append((np.repeat(at[owners[chosen]], lengths), places))
-    owners, places = (np.concatenate(one) for one in zip(*parts, strict=True))
-    values = np.ndarray((max(0, len(payloads.data) - width + 1),), _AS_STORED[width], payloads.data.data, strides=(1,))[places]
-    return Values(values[np.argsort(owners, kind="stable")], np.concatenate([[0], np.cumsum(sizes)]), known)
-
-
-def _every_block(
-    data: NDArray[np.uint8], after: NDArray[np.int64], ends: NDArray[np.int64], width: int
-) -> tuple[_Listed, NDArray[np.int64], NDArray[np.bool_]] | None:
-    """The entries of all blocks of many payloads of version 2, whose they are, and which payloads are sound as far as that; None: too many."""
-    blocks, start, length, sound = _blocks_of(data, after, ends, width)
-    blocks = np.where(sound, blocks, 0)
-    if blocks.sum() > _MOST_LISTED:
-        return None
-    owners, step = np.repeat(np.arange(len(blocks)), blocks), width + 4
-    nth = spans(np.zeros(len(blocks), np.int64), blocks)
-    heads = (after + 4)[owners] + nth * step + width
-    offsets, whole = _number(data, heads), length[owners]
-    following = np.where(nth + 1 < blocks[owners], _number(data, heads + step), whole)
-    following = np.where((offsets <= following) & (following <= whole), following, whole)
-    fits = (offsets >= 0) & (offsets + 4 <= following)
-    begins = start[owners] + offsets
-    counts = np.where(fits, _number(data, begins), -1)
-    return _Listed(begins + 4, counts, start[owners] + following), owners, sound
-
-
-def among(values: Values, t: DataType, leaf: Leaf) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """`absent` of the payloads that the values are of, and which of them have one of the values that are asked for."""
-    keys, there = _few_numbers(leaf, t), np.zeros(len(values.known), bool)
-    if keys is None:
-        return there, there
-    for key in keys:
-        wire = _wire(key, t)
-        found = np.flatnonzero(values.data == wire) if wire is not None else np.zeros(0, np.int64)
-        there[np.searchsorted(values.offsets, found, side="right") - 1] = True
-    return values.known & ~there, there

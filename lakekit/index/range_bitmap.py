@@ -26,7 +26,9 @@ from pyroaring import BitMap
 from lakekit.codec import bit_slices, bitmap, index_keys
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_keys import WIDTHS, Key
-from lakekit.errors import Unsupported
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.index import range_bitmaps
+from lakekit.index.values import few_keys, stands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lakekit.codec.index_container import Payloads
     from lakekit.codec.index_keys import Question
     from lakekit.codec.marks import Marks
+    from lakekit.index.values import Values
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -50,12 +54,16 @@ _NO_CHUNKS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT"})
 _MAX_PRECISION = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 
+def _takes(t: DataType) -> bool:
+    return (t.precision or 0) <= _MAX_PRECISION.get(t.root, 99)
+
+
 # ---- building -----------------------------------------------------------------------------------------------------------------------------------
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
     """The payload for a column. Raises `Unsupported` for timestamps above 6 digits and decimals above 18, as the reference does."""
-    if (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
+    if not _takes(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
     found = index_keys.distinct(column, t)
@@ -124,11 +132,13 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
 def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
     """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
-    if (t.precision or 0) > _MAX_PRECISION.get(t.root, 99):
+    if not _takes(t):
         return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
         return bitmap.rows(row_count) if asked.kind == "null" else BitMap()
+    if asked.kind == "equal":
+        return _equal(payload, t, head, asked, row_count)
     slices = _Slices(payload, head.slices, row_count)
     match asked.kind:
         case "null":
@@ -137,7 +147,7 @@ def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: i
             return slices.existence()
         case "range":
             return _range(payload, t, head, asked, slices)
-    return _any_of(payload, t, head, asked, slices)
+    return slices.existence() - _equal(payload, t, head, asked, row_count)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:
@@ -206,7 +216,12 @@ class _Slices:
     def _bitmap(self, offset: int, length: int, field: str) -> BitMap:
         cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
         start = cursor.tell
-        found = bitmap.roaring(cursor.raw(length, field))
+        try:
+            found = bitmap.roaring(cursor.raw(length, field))
+        except Corrupt:
+            raise
+        except ValueError as error:  # what its layout does not tell, such as runs that touch
+            raise Cursor(self.payload).wrong(str(error), field, at=start) from None
         if self.marks is not None:
             bitmap.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
         if found and found.max() >= self.row_count:
@@ -225,15 +240,15 @@ class _Slices:
         return self.kept
 
 
-def _any_of(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
+def _equal(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, row_count: int) -> BitMap:
+    """Slices are read where there is something to be looked for in them."""
+    inside = (_find(payload, t, head, key, ranked=False) for key in asked.keys if head.low <= key <= head.high)
+    codes = [place for place, there in inside if there]
+    if not codes:
+        return BitMap()
+    slices = _Slices(payload, head.slices, row_count)
     existence = slices.existence()
-    found = BitMap()
-    for key in asked.keys:
-        if head.low <= key <= head.high:
-            place, there = _find(payload, t, head, key)
-            if there:
-                found |= bit_slices.equal(existence, slices.all(), place)
-    return found if asked.kind == "equal" else existence - found
+    return BitMap.union(*(bit_slices.equal(existence, slices.all(), code) for code in codes))
 
 
 def _range(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
@@ -259,8 +274,11 @@ class _Chunk(NamedTuple):
     lengths: tuple[int, int]
 
 
-def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key) -> tuple[int, bool]:
-    """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one."""
+def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
+    """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one.
+
+    Unless it must be `ranked`, a text that is none of them may be seen to be none by the bytes of the chunk.
+    """
     cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
     chunks, heads, body = _read_dictionary(cursor, head)
     offsets = heads - 4 * chunks
@@ -278,9 +296,29 @@ def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key) -> tu
         return 0, False
     if found.first == key:
         return found.code, True
-    keys = _keys(Cursor(payload, at=min(body + found.offset, len(payload))), t, found)
-    place = index_keys.bisect(keys, key, right=False)
-    return found.code + 1 + place, place < len(keys) and keys[place] == key
+    low, high, begin = 0, found.others, min(body + found.offset, len(payload))
+    if not ranked and t.root not in WIDTHS and not stands(memoryview(payload)[slice(*_texts(payload, found, begin))], key):
+        return 0, False
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _other(payload, t, found, begin, middle) < key else (low, middle)
+    return found.code + 1 + low, low < found.others and _other(payload, t, found, begin, low) == key
+
+
+def _other(payload: bytes | memoryview, t: DataType, chunk: _Chunk, begin: int, number: int) -> Key:
+    """One of the other keys of a chunk, which begin there."""
+    width = WIDTHS.get(t.root)
+    if width is not None:
+        return index_keys.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
+    keys, end = _texts(payload, chunk, begin)
+    offset = Cursor(payload, at=min(begin + 4 * number, keys), end=keys).i32be("key offset")
+    return index_keys.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
+
+
+def _texts(payload: bytes | memoryview, chunk: _Chunk, begin: int) -> tuple[int, int]:
+    """Where the other texts of a chunk begin and end, their offsets before them."""
+    keys = min(begin + 4 * chunk.others, len(payload))
+    return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
 
 
 def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
@@ -289,7 +327,7 @@ def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
         raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
     _known(cursor)
     chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
-    if offsets_length != 4 * chunks or chunks < (head.distinct > 0):
+    if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
         raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
     offsets = cursor.tell
     if cursor.marks is not None:
@@ -330,3 +368,17 @@ def _is_real(t: DataType) -> bool:
 
 def _integers(data: bytes, width: int) -> list[Key]:
     return np.frombuffer(data, f">i{width}").tolist()
+
+
+# ---- many at a time -----------------------------------------------------------------------------------------------------------------------------
+
+
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of which of many payloads `probe` says False; damaged ones say nothing."""
+    dead, keys = np.zeros(len(payloads), bool), few_keys(leaf, t)
+    return dead if keys is None or not _takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
+
+
+def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> Values | None:
+    """The values of many payloads, for who asks more than once; None where nobody knows, or they are more than are worth it."""
+    return range_bitmaps.listed(payloads, t, row_counts) if _takes(t) else None

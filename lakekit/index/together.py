@@ -19,6 +19,7 @@ from lakekit.codec.binary_columns import integers_at
 from lakekit.codec.index_container import Payloads
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.index.evaluate import MAX_ROWS, part
+from lakekit.index.values import among
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
@@ -82,11 +83,11 @@ def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], 
             if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
                 continue
             payloads, counts = Payloads(many.data, begins, ends), many.row_counts[at]
-            values = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
-            if values is None:
+            known = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
+            if known is None:
                 dead[at] |= index.absent(payloads, t, leaf, counts)
                 continue
-            absent, there = index.among(values, t, leaf)
+            absent, there = among(known, t, leaf)
             dead[at] |= absent
             sure[at] |= there & (leaf is predicate)
     asked = many.row_counts <= MAX_ROWS

@@ -47,13 +47,34 @@ def bitmap(folder: Path, files: int, rounds: int) -> list[Line]:
     return [_coded(folder / str(rows), files, rows, rounds) for rows in (ROWS, 6 * ROWS)]
 
 
-def _coded(folder: Path, files: int, many: int, rounds: int) -> Line:
-    table = lk.create(folder, columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {"file-index.bitmap.columns": "code"})
+def _coded(folder: Path, files: int, many: int, rounds: int, kind: str = "bitmap") -> Line:
+    table = lk.create(folder, columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {f"file-index.{kind}.columns": "code"})
     generator = np.random.default_rng(2)
     codes = generator.permutation(files * 500).reshape(files, 500).astype(np.int32)
     for seed, mine in enumerate(codes):
         table.append(mixed(np.arange(many) + seed * many, seed).with_columns(code=pl.Series(generator.choice(mine, many))))
-    return _lookup("bitmap", table, files, many, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])
+    return _lookup(kind, table, files, many, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])
+
+
+def bitmap_text(folder: Path, files: int, rounds: int) -> list[Line]:
+    """The same codes as texts."""
+    return [_named("bitmap", folder, files, rounds)]
+
+
+def range_bitmap(folder: Path, files: int, rounds: int) -> list[Line]:
+    """The same by range bitmaps: codes, and codes as texts."""
+    return [_coded(folder / "numbers", files, ROWS, rounds, "range-bitmap"), _named("range-bitmap", folder / "texts", files, rounds)]
+
+
+def _named(kind: str, folder: Path, files: int, rounds: int) -> Line:
+    options = {f"file-index.{kind}.columns": "text"}
+    table = lk.create(folder, columns().append(pa.field("text", pa.string())), options=EMBEDDED | options)
+    generator = np.random.default_rng(2)
+    codes = generator.permutation(files * 500).reshape(files, 500)
+    for seed, mine in enumerate(codes):
+        texts = pl.Series(generator.choice(mine, ROWS)).cast(pl.String) + "-name"
+        table.append(mixed(np.arange(ROWS) + seed * ROWS, seed).with_columns(text=texts))
+    return _lookup(f"{kind} of texts", table, files, ROWS, [pl.col("text") == f"{codes[turn % files, turn]}-name" for turn in range(rounds)])
 
 
 def _lookup(kind: str, table: lk.Table, files: int, many: int, asked: list[pl.Expr]) -> Line:
@@ -92,7 +113,7 @@ def _added_up(folder: Path, files: int, rounds: int) -> Line:
     return line(f"sum of a column of {many * files:,} rows by bsi", "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])
 
 
-WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bsi)
+WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bitmap_text, range_bitmap, bsi)
 """Each makes its table in a folder, of so many files, and measures it for so many rounds."""
 
 

@@ -49,7 +49,7 @@ def values(t: DataType) -> st.SearchStrategy[Any]:
         case "DECIMAL":
             return st.integers(-4, 4).map(lambda n: internal.scaled(n, t.scale or 0))
         case "CHAR" | "VARCHAR":
-            return st.text("ab湖", max_size=3)
+            return st.text("ab湖", max_size=3) | st.sampled_from(["a" * 33, "a" * 32 + "b", "湖" * 25, "\0", "\0\0\0\1a", "\0\0\0\0"])
     nanos = {True: st.just(0), False: st.sampled_from([0, 1000, 999_000])}[(t.precision or 0) <= 3]
     return st.builds(Instant, st.integers(-2, 2), nanos if (t.precision or 0) <= 6 else st.sampled_from([0, 1, 999, 1000, 999_999]))
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit import registry
 from lakekit.index import bitmap
 from lakekit.model.entries import Entries
 from lakekit.storage.local import LocalStorage
@@ -65,6 +66,26 @@ def test_a_lookup_reads_and_lists_little(tmp_path: Path, monkeypatch: pytest.Mon
     assert calls["read"] == 1 + 2 + 1
     assert calls["file_names"] == 2
     assert calls["list"] == 0
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "range-bitmap"])
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_texts_and_ranges_are_asked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, version: str) -> None:
+    index: Any = registry.load("index", kind)
+    versions = {f"file-index.bitmap.{column}.version": version for column in ("k", "v")}
+    options = {name: value for name, value in OPTIONS.items() if "columns" not in name} | {f"file-index.{kind}.columns": "k,v"} | versions
+    table = lk.create(tmp_path / "t", rows(0).schema, options=options)
+    for file in range(FILES):
+        table.append(rows(file).with_columns(v=pl.concat_str(pl.lit("湖"), pl.col("k").cast(pl.String))))
+    calls = counted(monkeypatch, index, "probe")
+    for turn in range(4):
+        for number, files in ((707, 1), (1503, 1), (1815, 0), (-1, FILES)):
+            for asked in (pl.col("k") == number, pl.col("v") == f"湖{number}", pl.col("v").is_in([f"湖{number}", "nobody"])):
+                assert table.scan().filter(asked).collect()["k"].to_list() == [number] * (2 * files)
+                assert table.explain(asked).files_read == files
+        if turn == 1:
+            calls.clear()
+    assert not calls["probe"]
 
 
 def test_another_commit_is_seen_by_the_next_lookup(tmp_path: Path) -> None:
