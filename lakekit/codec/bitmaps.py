@@ -156,9 +156,8 @@ def _unfit(held: _Held) -> int | None:
     after[begins[1:] - 1] = True
     fine[1:] &= after
     counts = ends - begins
-    if fine.all():  # runs apart are 65536 positions at most, so their number is known by its last 16 bits
-        wrong = (np.add.reduceat(more, begins, dtype=np.uint16) + counts - cards) & 0xFFFF
-        return held.bitmaps[int(np.flatnonzero(wrong)[0])] if wrong.any() else None
-    wrong = np.add.reduceat(more, begins, dtype=np.int64) + counts != cards
+    wrong = np.add.reduceat(more, begins, dtype=np.uint16) + counts != cards  # runs that are apart fit 16 bits together, and others are not fine
+    if fine.all() and not wrong.any():
+        return None
     unlike = [*np.flatnonzero(wrong)[:1].tolist(), *np.searchsorted(ends, np.flatnonzero(~fine)[:1], side="right").tolist()]  # scalar: two at most
     return held.bitmaps[min(unlike)]

@@ -207,7 +207,7 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
     rows = int(counts[~have].sum())
     for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
-        rows += count if gone is None else len(bitmap.rows(count) - gone)
+        rows += count if gone is None else len(bitmap.rows(count) - gone)  # scalar: a set
     parts.append(Part(rows, {}))
     return able
 
@@ -300,7 +300,7 @@ def _then(handle: Handle, schema_id: int) -> _Then:
 
 def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
     """What one file's indexes say; None where they do not say it all."""
-    left = None if deleted is None else bitmap.rows(index.row_count) - deleted
+    left = None if deleted is None else bitmap.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
         matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
         if matching is None:

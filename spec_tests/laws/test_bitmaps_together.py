@@ -128,6 +128,18 @@ def test_runs_of_every_position_and_none() -> None:
     assert bitmaps.sound(every, 0, len(every), 1).cards == [65_536]
 
 
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("second", range(4))
+def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
+    """Whatever is wrong with it, and with one behind it: too many positions, runs that overlap, or that go too far."""
+    one = bitmap.encode(np.r_[5:50, 70:99])
+    assert len(one) == 4 + 1 + 4 + 2 + 8
+    forms = [one, one[:7] + b"\x07" + one[8:], one[:15] + b"\x30" + one[16:], one[:17] + b"\xff\xff"]
+    whole = one + forms[first] + one + forms[second] + one
+    same(whole, 0, len(whole), 5)
+    assert len(bitmaps.sound(whole, 0, len(whole), 5).ends) == (1 if first else 3 if second else 5)
+
+
 def test_marks_are_those_of_one_by_one() -> None:
     payload = bsi.build(pa.array([5, -3, None, 70_000] * 9), parse("BIGINT"), {})
     cursor = Cursor(payload, marks=True)
