@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
+from lakekit.codec import bitmaps
 from lakekit.codec.binary_columns import spans
+from lakekit.codec.bitmaps import ARRAY, ARRAY_MAX, BITMAP, PLAIN, RUN, WITH_RUNS
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import LimitExceeded
 
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 
     from lakekit.codec.marks import Marks
 
-_PLAIN, _WITH_RUNS = 12346, 12347
-_ARRAY, _BITMAP, _RUN = 0, 1, 2
-_ARRAY_MAX = 4096
 _BIG = 256
 """A container of more rows is worth a step of its own."""
 FREE_BYTES = 32 << 20
@@ -63,11 +62,11 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
     runs: NDArray[np.uint8] | None = None
-    if cookie & 0xFFFF == _WITH_RUNS:
+    if cookie & 0xFFFF == WITH_RUNS:
         count = (cookie >> 16) + 1
         runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field, "run flags"), np.uint8), bitorder="little")
     else:
-        count = cursor.i32le(field, "containers") if cookie == _PLAIN else -1
+        count = cursor.i32le(field, "containers") if cookie == PLAIN else -1
         if not 0 <= count <= 65536:
             raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
     heads = cursor.tell
@@ -76,10 +75,10 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     if np.count_nonzero(highs[1:] <= highs[:-1]):
         raise cursor.wrong("containers out of order", field, at=begin)
     offsets = np.frombuffer(cursor.raw(4 * count, field, "offsets"), "<u4") if runs is None or count >= 4 else None
-    small = cards <= _ARRAY_MAX
-    kinds = np.where(small, _ARRAY, _BITMAP)
+    small = cards <= ARRAY_MAX
+    kinds = np.where(small, ARRAY, BITMAP)
     if runs is not None:
-        kinds[runs[:count] == 1] = _RUN
+        kinds[runs[:count] == 1] = RUN
     starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
@@ -90,6 +89,33 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     if cursor.marks is not None:
         _mark_containers(cursor.marks, found, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
     return found
+
+
+def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[int]]:
+    """Checks so many bitmaps, one behind the other, the first at the cursor: where each begins and the last ends, and how many positions each has."""
+    ends, cards = [cursor.tell], list[int]()
+    while len(cards) < count:
+        begin, many = cursor.tell, len(cards)
+        if cursor.marks is None:
+            dense = read_dense(cursor, count - many).tolist() if _is_dense(cursor) else []
+            cards += dense
+            ends += [begin + (cursor.tell - begin) // len(dense) * nth for nth in range(1, len(dense) + 1)]
+            found = bitmaps.sound(cursor.data, cursor.tell, cursor.end, count - len(cards))
+            cards += found.cards
+            ends += found.ends
+            cursor.skip(ends[-1] - cursor.tell, field)
+        if len(cards) < count and len(cards) == many:
+            with cursor.within(f"{field} {many}"):
+                cards.append(sum(read_layout(cursor, field).cards))
+            ends.append(cursor.tell)
+    return ends, cards
+
+
+def _is_dense(cursor: Cursor) -> bool:
+    """Whether the first container at the cursor and the last of that bitmap are ones of bits."""
+    count = int.from_bytes(cursor.data[cursor.at + 4 : cursor.at + 8], "little")
+    heads = cursor.at + 8
+    return all(int.from_bytes(cursor.data[at + 2 : at + 4], "little") >= ARRAY_MAX for at in (heads, heads + 4 * (count - 1)))
 
 
 def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
@@ -109,9 +135,9 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     numbers = np.ascontiguousarray(bitmaps[:, :head]).view("<u2")
     keys, cards = numbers[:, 4 : 4 + 2 * count : 2], numbers[:, 5 : 4 + 2 * count : 2].astype(np.int64) + 1
     offsets = np.ascontiguousarray(bitmaps[:, 8 + 4 * count : head]).view("<u4")
-    alike = (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > _ARRAY_MAX).all(axis=1)
+    alike = (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > ARRAY_MAX).all(axis=1)
     alike &= (offsets == head + 8192 * np.arange(count)).all(axis=1)
-    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == _PLAIN and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
+    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == PLAIN and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
     many = (many if alike.all() else int(alike.argmin())) if is_first else 0
     sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
@@ -151,27 +177,27 @@ def _mark_containers(marks: Marks, found: Layout, field: str, *, heads: int, off
             if offsets is not None:
                 marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
             positions = (positions_of(Layout(found.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)).tolist()
-            if kind == _RUN:
+            if kind == RUN:
                 runs = int.from_bytes(found.data[start : start + 2], "little")
                 marks.add(start, 2, "runs", runs)
                 marks.add(start + 2, 4 * runs, "positions as runs", positions)
             else:
-                marks.add(start, 2 * card if kind == _ARRAY else 8192, "positions" if kind == _ARRAY else "positions as bits", positions)
+                marks.add(start, 2 * card if kind == ARRAY else 8192, "positions" if kind == ARRAY else "positions as bits", positions)
 
 
 def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Takes every container; only a run container knows its own length."""
     ends = np.cumsum(sizes)
-    if cursor.marks is None and _RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
+    if cursor.marks is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
-    if cursor.marks is None and set(kinds) == {_RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
+    if cursor.marks is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
         heads = np.frombuffer(cursor.data, np.uint8, 6 * len(kinds), cursor.tell).reshape(-1, 6)[:, :2]
         if (heads == (1, 0)).all():
             return np.arange(len(kinds)) * 6 + cursor.skip(6 * len(kinds), field, "container")
     starts = []
     for kind, size in zip(kinds, sizes.tolist(), strict=True):
         starts.append(cursor.tell)
-        cursor.skip(4 * cursor.u16le(field, "runs") if kind == _RUN else size, field, "container")
+        cursor.skip(4 * cursor.u16le(field, "runs") if kind == RUN else size, field, "container")
     return np.array(starts, np.int64)
 
 
@@ -180,14 +206,14 @@ def _unsound(found: Layout) -> int | None:
     at = 0
     while at < len(found.kinds):
         end = at + 1
-        if found.kinds[at] == _BITMAP:  # those beside each other are counted at once
-            while end < len(found.kinds) and found.kinds[end] == _BITMAP:
+        if found.kinds[at] == BITMAP:  # those beside each other are counted at once
+            while end < len(found.kinds) and found.kinds[end] == BITMAP:
                 end += 1
             words = np.frombuffer(found.data, "<u8", 1024 * (end - at), found.starts[at]).reshape(-1, 1024)
             wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end]
             if np.count_nonzero(wrong):
                 return at + int(wrong.argmax())
-        elif found.kinds[at] == _RUN and (single := _end_of_single(found, at)) > at:
+        elif found.kinds[at] == RUN and (single := _end_of_single(found, at)) > at:
             end = single
             table = np.frombuffer(found.data, "<u2", 3 * (end - at), found.starts[at]).reshape(-1, 3).astype(np.int64)
             wrong = (table[:, 2] + 1 != found.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
@@ -202,7 +228,7 @@ def _unsound(found: Layout) -> int | None:
 def _end_of_single(found: Layout, at: int) -> int:
     """The end of the containers from `at` on that have one run each and lie beside each other: such a container takes six bytes."""
     end = at + 1
-    while end < len(found.kinds) and found.kinds[end] == _RUN and found.starts[end] - found.starts[end - 1] == 6:
+    while end < len(found.kinds) and found.kinds[end] == RUN and found.starts[end] - found.starts[end - 1] == 6:
         end += 1
     last = found.starts[end - 1]
     return end if found.data[last : last + 2] == b"\1\0" else end - 1
@@ -210,7 +236,7 @@ def _end_of_single(found: Layout, at: int) -> int:
 
 def _sound(found: Layout, i: int) -> bool:
     data, card, start = found.data, found.cards[i], found.starts[i]
-    if found.kinds[i] == _ARRAY:
+    if found.kinds[i] == ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
     firsts, lengths = _runs(data, start)
@@ -231,9 +257,9 @@ def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint3
     out = np.empty(total, np.uint32)
     at = 0
     for high, card, kind, start in zip(found.highs, found.cards, found.kinds, found.starts, strict=True):
-        if kind == _ARRAY:
+        if kind == ARRAY:
             low: NDArray[np.integer] = np.frombuffer(found.data, "<u2", card, start)
-        elif kind == _BITMAP:
+        elif kind == BITMAP:
             low = np.flatnonzero(np.unpackbits(np.frombuffer(found.data, np.uint8, 8192, start), bitorder="little").view(np.bool_))
         else:
             low = spans(*_runs(found.data, start))
@@ -266,7 +292,11 @@ def roaring(data: bytes, *, path: str | None = None) -> BitMap:
 def read_roaring(cursor: Cursor, field: str) -> BitMap:
     """The bitmap that starts at the cursor."""
     begin = cursor.tell
-    read_layout(cursor, field)
+    found = None if cursor.marks is not None else bitmaps.sound(cursor.data, begin, cursor.end, 1)
+    if found is not None and found.ends:
+        cursor.skip(found.ends[0] - begin, field)
+    else:
+        read_layout(cursor, field)
     return BitMap.deserialize(bytes(cursor.data[begin : cursor.tell]))
 
 
@@ -331,7 +361,7 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
     out = np.zeros(int(ends[-1]) if groups else 0, np.uint8)
     u16 = np.ndarray((max(0, len(out) - 1),), np.dtype("<u2"), out.data, strides=(1,))
     u32 = np.ndarray((max(0, len(out) - 3),), np.dtype("<u4"), out.data, strides=(1,))
-    u32[begins] = np.where(has_runs, _WITH_RUNS | (counts - 1) << 16, _PLAIN)
+    u32[begins] = np.where(has_runs, WITH_RUNS | (counts - 1) << 16, PLAIN)
     u32[begins[~has_runs] + 4] = counts[~has_runs]
     nth = np.arange(len(parts.group)) - per_group[parts.group]
     flagged = np.flatnonzero(parts.is_run)
@@ -370,7 +400,7 @@ def _containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containe
     run_first = np.flatnonzero(fresh)
     run_count = np.diff(np.searchsorted(run_first, np.append(first, count)))
     card = np.diff(np.append(first, count))
-    plain = np.where(card > _ARRAY_MAX, 8192, 2 * card)
+    plain = np.where(card > ARRAY_MAX, 8192, 2 * card)
     is_run = 2 + 4 * run_count < plain
     group = np.searchsorted(offsets, first, side="right") - 1
     return _Containers(group, high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count)
@@ -390,7 +420,7 @@ def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[
     u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
     for i in np.flatnonzero(~parts.is_run & big).tolist():  # scalar: a container of many rows a step
         held = low[parts.first[i] : parts.first[i] + parts.card[i]]
-        if len(held) <= _ARRAY_MAX:
+        if len(held) <= ARRAY_MAX:
             u16[body[i] : body[i] + 2 * len(held) : 2] = held
             continue
         bits = np.zeros(65536, np.uint8)

@@ -16,8 +16,7 @@ No options. Sources: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceInd
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pyroaring import BitMap
@@ -27,7 +26,7 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import Unsupported, ValueOutOfRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -62,22 +61,33 @@ def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.b
     return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Part:
-    """One part. `spans` are where its slices are in the payload, checked, and `counts` how many rows each has; a slice is made when it is asked for."""
+class _Slices:
+    """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is made when it is first asked for."""
+
+    def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
+        self._payload, self._places = payload, places
+        self._made: list[BitMap | None] = [None] * (len(places) - 1)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, i: int) -> BitMap:
+        found = self._made[i]
+        if found is None:
+            found = self._made[i] = BitMap.deserialize(bytes(self._payload[self._places[i] : self._places[i + 1]]))
+        return found
+
+
+class _Part(NamedTuple):
+    """One part: the rows it has values of, its slices, and how many rows each slice has."""
 
     least: int
     existence: BitMap
-    payload: bytes | memoryview
-    spans: list[tuple[int, int]]
+    slices: _Slices
     counts: list[int]
 
-    @cached_property
-    def slices(self) -> list[BitMap]:
-        return [BitMap.deserialize(bytes(self.payload[begin:end])) for begin, end in self.spans]
 
-
-_NOTHING = _Part(least=0, existence=BitMap(), payload=b"", spans=[], counts=[])
+_NOTHING = _Part(least=0, existence=BitMap(), slices=_Slices(b"", [0]), counts=[])
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
@@ -119,13 +129,13 @@ def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None =
 def _total(part: _Part, chosen: BitMap | None) -> int:
     if chosen is None:
         return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
-    return part.least * len(chosen) + sum(piece.intersection_cardinality(chosen) << i for i, piece in enumerate(part.slices))
+    return part.least * len(chosen) + sum(part.slices[i].intersection_cardinality(chosen) << i for i in range(len(part.slices)))
 
 
 def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
     """The greatest value that any of the rows has, or the least: bit by bit from above, with the rows that are still in question."""
     value = 0
-    for i in range(len(part.spans) - 1, -1, -1):
+    for i in range(len(part.slices) - 1, -1, -1):
         better = chosen & part.slices[i] if most else chosen - part.slices[i]
         if better:
             chosen = better
@@ -161,18 +171,10 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     count = cursor.count("slices", each=8)
     if count > 64:
         raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
-    begin = cursor.tell
-    counts: list[int] = bitmap.read_dense(cursor, count).tolist()
-    size = (cursor.tell - begin) // max(1, len(counts))
-    spans = [(begin + size * number, begin + size * (number + 1)) for number in range(len(counts))]
-    for number in range(len(counts), count):
-        with cursor.within(f"slice {number}"):
-            begin = cursor.tell
-            counts.append(sum(bitmap.read_layout(cursor, "slice").cards))
-            spans.append((begin, cursor.tell))
+    places, counts = bitmap.read_many(cursor, count, "slice")
     if counts and max(counts) > len(existence):
-        raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=spans[counts.index(max(counts))][0])
-    return _Part(least=least, existence=existence, payload=cursor.data, spans=spans, counts=counts)
+        raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))])
+    return _Part(least=least, existence=existence, slices=_Slices(cursor.data, places), counts=counts)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here

@@ -19,40 +19,50 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit import world
 from lakekit.codec import bitmap
+from lakekit.codec.binary_columns import binary_buffers, nulls_of
 from lakekit.codec.internal import scaled
 from lakekit.files import deletions
-from lakekit.files.places import data_file_path, place_of
+from lakekit.files.places import data_file_paths
 from lakekit.index import bsi, exact
 from lakekit.index.bsi import Figures
+from lakekit.index.evaluate import File
 from lakekit.meta import schemas
+from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import file_index, frames, lazy
+from lakekit.read import file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.index.evaluate import File
     from lakekit.meta.handle import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.schema import TableSchema
     from lakekit.predicate import Predicate
     from lakekit.read.plan import Plan
     from lakekit.read.scan import Scan
+    from lakekit.types import DataType
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
 _EMPTY = Figures(0, 0, None, None)
 _KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMED = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
+_PLACED = ("partition", "bucket", "file_name", "external_path")
+"""Columns that say where a file lies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,22 +189,11 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
         alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
-    able = file_index.indexed(plan.handle.world, entries, alone) if wanted or certain != TRUE else alone.tolist()  # scalar: one a file
-    if not able:
+    is_asked = bool(wanted) or certain != TRUE
+    able = np.array(file_index.indexed(plan.handle.world, entries, alone), np.int64) if is_asked else alone
+    if not len(able):
         return plan
-    files = dict(zip(able, entries.files(None if len(able) == len(entries) else able), strict=True))
-    vectors = deletions.load(plan.handle, {file.name: plan.vectors[file.name] for file in files.values() if file.name in plan.vectors})
-
-    def one(at: int) -> Part | None:
-        gone = vectors.get(files[at].name)
-        deleted = None if gone is None else bitmap.roaring_of(gone)
-        return _said(plan.handle, files[at], data_file_path(plan.handle, *place_of(entries, at), files[at]), wanted, certain, deleted)
-
-    with work(plan.handle.world, "reading", "file indexes", len(able)) as under_way:
-        told = partial(world.each, waiting=True) if plan.handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
-        said = told(one, able, after=lambda _: under_way.advance())
-    known = [at for at, part in zip(able, said, strict=True) if part is not None]
-    parts += [part for part in said if part is not None]
+    known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
     gone = np.zeros(len(entries), bool)
     gone[known] = True
     left = plan.raw[~gone[plan.raw]]
@@ -203,18 +202,105 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
 
 
-def _said(handle: Handle, file: DataFile, path: str, wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
+def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
+    """Counts the rows of files that need no merge."""
+    counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
+    rows = int(counts[~have].sum())
+    for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
+        rows += count if gone is None else len(bitmap.rows(count) - gone)  # scalar: a set
+    parts.append(Part(rows, {}))
+    return able
+
+
+def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Ints:
+    """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
+    handle, entries = plan.handle, plan.entries
+    paths = data_file_paths(handle, entries.select(_PLACED).take(able))
+    whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
+    known, figures = totals.recalled(handle, wanted, paths, whole)
+    if known.any():
+        parts.append(Part(int(entries.numbers("row_count")[able[known]].sum()), figures))
+    asked = np.flatnonzero(~known)
+    if not len(asked):
+        return able
+    with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
+        told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
+        one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain)
+        said = told(one, range(len(asked)), after=lambda _: under_way.advance())
+    parts += [part for part in said if part is not None]
+    answered = np.array([part is not None for part in said])
+    fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
+    totals.remember(handle, wanted, paths, fresh)
+    return np.concatenate([able[known], able[asked[answered]]])
+
+
+def _deleted_of(plan: Plan, places: Ints) -> Mask:
+    """Which files have a deletion vector."""
+    if not plan.vectors:
+        return np.zeros(len(places), bool)
+    names = plan.entries.column("file_name").take(pa.array(places))
+    found: Mask = pc.is_in(names, pa.array(plan.vectors, pa.string())).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
+    """The deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
+    names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
+    gone = deletions.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    return [bitmap.roaring_of(gone[name]) if name in gone else None for name in names]
+
+
+class _File(NamedTuple):
+    """What is needed of a file to ask its index."""
+
+    name: str
+    path: str
+    schema_id: int
+    row_count: int
+    deleted: BitMap | None
+
+
+class _Then(NamedTuple):
+    """A schema that files were written with: the types of its columns, and what the columns asked for are called in it."""
+
+    schema: TableSchema
+    types: Mapping[str, DataType]
+    names: Mapping[str, str]
+
+
+def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate) -> Callable[[int], Part | None]:
+    """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all."""
+    handle, entries = plan.handle, plan.entries
+    names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
+    files = [_File(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
+    embedded = entries.column("embedded_index")
+    starts, lengths, data = binary_buffers(embedded)
+    begins, ends, is_outside = starts[places], (starts + lengths)[places], nulls_of(embedded)[places]
+    outside = dict(zip(np.flatnonzero(is_outside).tolist(), entries.files(places[is_outside]), strict=True))  # scalar: one a file
+    then = {number: _then(handle, number) for number in set(ids)}
+
+    def said(nth: int) -> Part | None:
+        file = files[nth]
+        written = then[file.schema_id]
+        if not all(name in written.names and _is_kept(file.name, handle, name) for name in {*wanted, *columns(certain)}):
+            return None
+        if nth in outside:
+            index = file_index.opened(handle, file.path, outside[nth], written.schema)
+        else:
+            index = File(data.data[begins[nth] : ends[nth]], written.types, file.row_count, file.path)
+        return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+
+    return said
+
+
+def _then(handle: Handle, schema_id: int) -> _Then:
+    written = handle.schema if schema_id == handle.schema.id else schemas.read(handle, schema_id)
+    return _Then(written, {field.name: field.type for field in written.fields}, file_index.names_then(handle.schema, written))
+
+
+def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
     """What one file's indexes say; None where they do not say it all."""
-    left = None if deleted is None else bitmap.rows(file.row_count) - deleted  # scalar: a set
-    if not wanted and certain == TRUE:
-        return Part(file.row_count if left is None else len(left), {})
-    written = handle.schema if file.schema_id == handle.schema.id else schemas.read(handle, file.schema_id)
-    then = file_index.names_then(handle.schema, written)
-    if not all(name in then and _is_kept(file, handle, name) for name in {*wanted, *columns(certain)}):
-        return None
-    index = file_index.opened(handle, path, file, written)
-    if index is None:
-        return None
+    left = None if deleted is None else bitmap.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
         matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
         if matching is None:
@@ -223,9 +309,9 @@ def _said(handle: Handle, file: DataFile, path: str, wanted: Mapping[str, bool],
     return _figures(index, {name: then[name] for name in wanted}, wanted, left)
 
 
-def _is_kept(file: DataFile, handle: Handle, column: str) -> bool:
+def _is_kept(file_name: str, handle: Handle, column: str) -> bool:
     """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
-    return file.format_name != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
+    return format_of(file_name) != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
 
 
 def _figures(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> Part | None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FILES = 200
 ROWS = 20_000
 """Rows of each of the smaller files that are looked through."""
+SMALL = 5_000
+"""Rows of each of the files that are small for an index."""
 MOST_OPENED = 3
 UNINDEXED = {"file-index.read.enabled": "false"}
 EMBEDDED = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 mb"}
@@ -94,23 +96,32 @@ def _found(table: lk.Table, asked: pl.Expr) -> pl.DataFrame:
 
 
 def bsi(folder: Path, files: int, rounds: int) -> list[Line]:
-    """Prices in cents below a thousand, a million rows a file, a file for fifty of the others and for ten of them: all of them added up."""
-    return [_added_up(folder / f"bsi-{share}", max(1, files // share), rounds) for share in (50, 10)]
+    """Prices in cents below a thousand: all of them added up, a million rows a file, and the least of many small files, by indexes beside the files."""
+    found = []
+    for share in (50, 10):
+        large = _priced(folder / f"bsi-{share}", max(1, files // share), 1_000_000)
+        found.append(_aggregated(large, pl.col("price").sum(), "sum of a column of {rows} rows by bsi", rounds))
+    small = _priced(folder / "bsi-small", files, SMALL)
+    total = _aggregated(small, pl.col("price").sum(), f"sum of a column of {files} files of {SMALL:,} rows by bsi", rounds)
+    return [*found, total, _aggregated(small, pl.col("price").min(), f"least of a column of {files} files of {SMALL:,} rows by bsi", rounds)]
 
 
-def _added_up(folder: Path, files: int, rounds: int) -> Line:
-    many = 1_000_000
-    options = EMBEDDED | {"file-index.bsi.columns": "price", "file-index.in-manifest-threshold": "500 b"}
-    table = lk.create(folder, {"id": pl.Int64(), "price": pl.Int64()}, options=options)
+def _priced(folder: Path, files: int, many: int) -> lk.Table:
+    table = lk.create(folder, {"id": pl.Int64(), "price": pl.Int64()}, options={"bucket": "-1", "write-only": "true", "file-index.bsi.columns": "price"})
     generator = np.random.default_rng(3)
     for part in range(files):
         table.append(pl.DataFrame({"id": np.arange(many) + part * many, "price": generator.integers(0, 100_000, many)}))
-    total = pl.col("price").sum()
-    assert table.explain(aggregates=[total]).files_read == 0
-    expected = table.scan().select(total).collect()
-    assert table.aggregate(total).equals(expected)
-    times = [(spent(lambda: table.aggregate(total)), spent(lambda: table.scan().select(total).collect())) for _ in range(rounds)]
-    return line(f"sum of a column of {many * files:,} rows by bsi", "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])
+    return table
+
+
+def _aggregated(table: lk.Table, asked: pl.Expr, name: str, rounds: int) -> Line:
+    """The first answer asks the indexes; what is measured are those after it."""
+    assert table.explain(aggregates=[asked]).files_read == 0
+    expected = table.scan().select(asked).collect()
+    assert table.aggregate(asked).equals(expected)
+    times = [(spent(lambda: table.aggregate(asked)), spent(lambda: table.scan().select(asked).collect())) for _ in range(rounds)]
+    named = name.format(rows=f"{table.aggregate(pl.len()).item():,}")
+    return line(named, "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])
 
 
 WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bitmap_text, range_bitmap, bsi)

@@ -9,7 +9,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from lakekit.errors import ColumnNotFound, SchemaMismatch
+from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
+from lakekit.read import totals
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT", "s": "STRING", "r": "DOUBLE"}
 INDEXED = {"file-index.bsi.columns": "k,v", "file-index.bitmap.columns": "s", "file-index.in-manifest-threshold": "1 mb"}
@@ -166,3 +167,71 @@ def test_wrong_questions(tmp_path):
         table.aggregate(pl.col("v").sum(), pl.col("v").max())
     with pytest.raises(TypeError, match="expressions of Polars"):
         table.aggregate("v")
+
+
+# ---- what was said before -----------------------------------------------------------------------------------------------------------------------------
+
+
+def beside(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.index"))
+
+
+def test_what_an_index_said_of_a_whole_file_is_not_asked_again(tmp_path):
+    table = filled(tmp_path / "t", **{"file-index.in-manifest-threshold": "1 b"})
+    expected = table.scan().select(ALL).collect()
+    assert_frame_equal(table.aggregate(*ALL), expected)
+    before = beside(tmp_path / "t")
+    assert len(before) == 4
+    for path in before:
+        path.write_bytes(b"nobody reads this")
+    assert_frame_equal(table.aggregate(*ALL), expected)
+    assert_frame_equal(lk.open(tmp_path / "t").aggregate(ALL[0], ALL[2]), expected.select("v", "most"))
+    table.append(rows(4))
+    assert_frame_equal(table.aggregate(*ALL), table.scan().select(ALL).collect())
+    with pytest.raises(Corrupt, match="no file index"):
+        table.aggregate(*ALL, where=pl.col("v") > 3)
+    with pytest.raises(Corrupt, match="no file index"):
+        table.aggregate(pl.col("k").sum())
+
+
+def test_bounds_are_asked_for_when_they_are_wanted(tmp_path):
+    table = filled(tmp_path / "t")
+    for aggregates in ((pl.col("v").sum(),), (pl.col("v").max(), pl.col("k").count()), (pl.col("v").sum(), pl.col("k").min())):
+        for _ in range(2):
+            check(table, 0, aggregates=aggregates)
+    table.append(rows(4))
+    check(table, 0, aggregates=(pl.col("v").sum(),))
+    check(table, 0, aggregates=(pl.col("v").min(), pl.col("k").sum()))
+
+
+def test_what_was_said_is_of_a_column_of_that_type_and_of_rows_that_are_still_there(tmp_path):
+    table = filled(tmp_path / "t", **{"deletion-vectors.enabled": "true"})
+    check(table, 0)
+    table.delete("k in (0, 5, 12, 39)")
+    check(table, 0)
+    table.alter(lk.reset_option("file-index.bsi.columns"))
+    table.alter(lk.rename_column("v", "w"), lk.add_column("v", "BIGINT"))
+    check(table, 4)
+    check(table, 0, aggregates=(pl.col("w").sum(), pl.col("w").max().alias("most")))
+    check(table, 0, aggregates=(pl.col("k").sum(),))
+    table.alter(lk.update_type("k", "BIGINT"))
+    check(table, 4, aggregates=(pl.col("k").sum(),))
+
+
+@pytest.mark.parametrize("most", [1 << 16, 2])
+def test_only_files_that_were_asked_for_last_are_remembered_beyond_some(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(totals, "_MOST", most)
+    table = filled(tmp_path / "t", **{"file-index.in-manifest-threshold": "1 b"})
+    total = pl.col("v").sum()
+    expected = table.aggregate(total)
+    for path in beside(tmp_path / "t"):
+        path.write_bytes(b"nobody reads this")
+    assert_frame_equal(table.aggregate(total), expected)
+    table.truncate()
+    table.append(rows(4))
+    check(table, 0, aggregates=(total,))
+    if most > 2:
+        assert_frame_equal(table.aggregate(total, at=4), expected)
+        return
+    with pytest.raises(Corrupt, match="no file index"):
+        table.aggregate(total, at=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,12 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.index import bsi, exact
 from lakekit.index.bsi import Figures
 from lakekit.index.evaluate import File
+from lakekit.meta.handle import open_handle
 from lakekit.predicate import FALSE, TRUE, And, Or
+from lakekit.read import totals
 from lakekit.testing.queries import conditions
 from lakekit.types import TIMESTAMPS, parse
+from lakekit.world import World
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
 
 if TYPE_CHECKING:
@@ -147,7 +151,9 @@ def test_aggregates_are_those_of_the_rows(data):
         wheres = [None, indexed, *([data.draw(conditions(rows)), indexed & data.draw(conditions(rows))] if rows.height else [])]
         for where in wheres:
             scan = table.scan() if where is None else table.scan().filter(where)
-            assert_frame_equal(table.aggregate(*every, where=where), scan.select(every).collect())
+            expected = scan.select(every).collect()
+            assert_frame_equal(table.aggregate(*every, where=where), expected)
+            assert_frame_equal(table.aggregate(*every[::-1], where=where), expected, check_column_order=False)  # of what was said before
         lone = data.draw(st.sampled_from([every[-1], pl.col("n").max(), pl.col("k") + 1, pl.col("k").mean(), pl.col("s").min(), pl.col("k").unique().sum()]))
         assert_frame_equal(table.aggregate(lone, where=indexed), table.scan().filter(indexed).select(lone).collect(), check_row_order=False)
 
@@ -190,6 +196,34 @@ def test_rows_that_are_certain_are_those_that_match(data):
     for predicate, wanted in ((leaf, mine), (And((leaf, other)), mine & theirs), (Or((leaf, other)), mine | theirs), (TRUE, set(range(count))), (FALSE, set())):
         found = exact.chosen(file, predicate)
         assert found is None or set(found) == wanted
+
+
+@pytest.mark.long
+@given(st.data())
+def test_what_was_said_of_files_is_recalled(data):
+    """File by file, in any order, asked for anew and in part: as if each had been asked now."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(totals, "_MOST", data.draw(st.sampled_from([3, 1000])))
+        lk.create(f"{folder}/t", {"a": "BIGINT", "b": "INT"})
+        handle = replace(open_handle(f"{folder}/t"), world=World())
+        number = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
+        lists = st.lists(number, max_size=4)
+        files = {f"f{i}": {name: data.draw(lists) for name in ("a", "b")} for i in range(data.draw(st.integers(1, 7)))}
+        for _ in range(data.draw(st.integers(1, 5))):
+            paths = data.draw(st.lists(st.sampled_from(sorted(files)), unique=True, min_size=1))
+            wanted = data.draw(st.dictionaries(st.sampled_from("ab"), st.booleans(), min_size=1))
+            whole = np.array(data.draw(st.lists(st.booleans(), min_size=len(paths), max_size=len(paths))))
+            there, found = totals.recalled(handle, wanted, paths, whole)
+            assert not (there & ~whole).any()
+            for name, bounded in wanted.items() if there.any() else ():
+                kept = [value for path, is_there in zip(paths, there, strict=True) if is_there for value in files[path][name]]
+                assert found[name] == figures_of(kept, bounded=bounded)
+            said = {path: {name: figures_of(files[path][name], bounded=bounded) for name, bounded in wanted.items()} for path in paths}
+            totals.remember(handle, wanted, paths, {path: one for path, one in said.items() if data.draw(st.booleans())})
+
+
+def figures_of(numbers: list[int], *, bounded: bool) -> Figures:
+    return Figures(len(numbers), sum(numbers), min(numbers, default=None) if bounded else None, max(numbers, default=None) if bounded else None)
 
 
 def test_large_columns_say_their_figures():

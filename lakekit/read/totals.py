@@ -1,0 +1,96 @@
+"""What indexes said of whole files before: how many values a column has there, their sum and bounds. Files do not change: only new ones are asked again.
+
+    remember(handle, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": Figures(3, 24, None, None)}})
+    recalled(handle, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])     ->   [True, False], {"v": Figures(3, 24, None, None)}
+
+Of a column it is one object on the shelf of decoded metadata, whatever the number of files. It is known by the id and the type of the column, as files name
+theirs by the schema they were written with, and by whole paths.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.index.bsi import Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.meta.handle import Handle
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+_MOST = 1 << 16
+"""Of so many files of a column is remembered what was not asked for last."""
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+_HALF = 32
+_MARK_BYTES = 400
+"""About what the object takes beside what it holds."""
+
+
+class _Known(NamedTuple):
+    """What is known of a column: of the file `paths[i]`, the numbers `numbers[:, i]`. Its bounds only where `bounded`, and those of no value say nothing."""
+
+    paths: pa.Array
+    numbers: Ints
+    bounded: Mask
+
+
+def recalled(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, Figures]]:
+    """Of which of the `whole` files all of those columns are known, and what the columns come to there. `wanted`: columns, and whether their bounds are."""
+    there = whole.copy()
+    found: dict[str, tuple[_Known, Ints]] = {}
+    asked = pa.array(paths, pa.string())
+    for name, bounded in wanted.items():
+        known: _Known | None = handle.world.decoded.get(_key(handle, name))
+        if known is None:
+            return np.zeros(len(paths), bool), {}
+        at = pc.fill_null(pc.index_in(asked, known.paths), -1).to_numpy().astype(np.int64)
+        there &= (at >= 0) & (known.bounded[at] | (not bounded))
+        found[name] = known, at
+    return there, {name: _together(known, at[there], bounded=wanted[name]) for name, (known, at) in found.items()}
+
+
+def _together(known: _Known, at: Ints, *, bounded: bool) -> Figures:
+    counts, totals, leasts, greatests = known.numbers[:, at]
+    total = (int((totals >> _HALF).sum()) << _HALF) + int((totals & ((1 << _HALF) - 1)).sum())  # in halves: the sum may be beyond 64 bits
+    some = counts > 0
+    if not bounded or not some.any():
+        return Figures(int(counts.sum()), total, None, None)
+    return Figures(int(counts.sum()), total, int(leasts[some].min()), int(greatests[some].max()))
+
+
+def remember(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, Figures]]) -> None:
+    """Keeps what was said of whole files, by path, of the columns `wanted`; `paths` are all that were asked for, and stay where there are too many."""
+    for name, bounded in wanted.items():
+        figures = {path: of[name] for path, of in said.items() if _LEAST <= of[name].total <= _GREATEST}
+        if not figures:
+            continue
+        rows = [(one.count, one.total, one.least or 0, one.greatest or 0) for one in figures.values()]
+        more = _Known(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
+        before: _Known | None = handle.world.decoded.get(_key(handle, name))
+        if before is not None:
+            more = _added(before, more, paths)
+        weight = more.paths.nbytes + more.numbers.nbytes + more.bounded.nbytes + _MARK_BYTES
+        handle.world.decoded.put({_key(handle, name): more}, weight)
+
+
+def _added(before: _Known, more: _Known, paths: Sequence[str]) -> _Known:
+    stays = pc.invert(pc.is_in(before.paths, more.paths))
+    if len(before.paths) + len(more.paths) > _MOST:
+        stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
+    kept = stays.to_numpy(zero_copy_only=False)
+    numbers = np.concatenate([before.numbers[:, kept], more.numbers], axis=1)
+    return _Known(pa.concat_arrays([before.paths.filter(stays), more.paths]), numbers, np.concatenate([before.bounded[kept], more.bounded]))
+
+
+def _key(handle: Handle, column: str) -> Hashable:
+    field = handle.schema.field(column)
+    return "totals", handle.storage, handle.root, field.id, field.type.as_nullable()
