@@ -286,7 +286,15 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
 def roaring(data: bytes, *, path: str | None = None) -> BitMap:
     """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
     layout(data, path=path)
-    return BitMap.deserialize(data)
+    return as_set(data)
+
+
+def as_set(data: bytes) -> BitMap:
+    """A checked bitmap as a set: CRoaring refuses runs that touch, which are as sound as one run to everybody else."""
+    try:
+        return BitMap.deserialize(data)
+    except ValueError:
+        return BitMap(positions_of(layout(data)))
 
 
 def read_roaring(cursor: Cursor, field: str) -> BitMap:
@@ -297,7 +305,7 @@ def read_roaring(cursor: Cursor, field: str) -> BitMap:
         cursor.skip(found.ends[0] - begin, field)
     else:
         read_layout(cursor, field)
-    return BitMap.deserialize(bytes(cursor.data[begin : cursor.tell]))
+    return as_set(bytes(cursor.data[begin : cursor.tell]))
 
 
 def read_all(cursor: Cursor, row_count: int) -> BitMap | None:

@@ -74,7 +74,7 @@ class _Slices:
     def __getitem__(self, i: int) -> BitMap:
         found = self._made[i]
         if found is None:
-            found = self._made[i] = BitMap.deserialize(bytes(self._payload[self._places[i] : self._places[i + 1]]))
+            found = self._made[i] = bitmap.as_set(bytes(self._payload[self._places[i] : self._places[i + 1]]))
         return found
 
 

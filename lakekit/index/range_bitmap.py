@@ -26,7 +26,7 @@ from pyroaring import BitMap
 from lakekit.codec import bit_slices, bitmap, index_keys
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_keys import WIDTHS, Key
-from lakekit.errors import Corrupt, Unsupported
+from lakekit.errors import Unsupported
 from lakekit.index import range_bitmaps
 from lakekit.index.values import few_keys, stands
 
@@ -216,12 +216,7 @@ class _Slices:
     def _bitmap(self, offset: int, length: int, field: str) -> BitMap:
         cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
         start = cursor.tell
-        try:
-            found = bitmap.roaring(cursor.raw(length, field))
-        except Corrupt:
-            raise
-        except ValueError as error:  # what its layout does not tell, such as runs that touch
-            raise Cursor(self.payload).wrong(str(error), field, at=start) from None
+        found = bitmap.roaring(cursor.raw(length, field))
         if self.marks is not None:
             bitmap.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
         if found and found.max() >= self.row_count:

@@ -165,3 +165,14 @@ def test_slices_compare_as_values(values: list[int | None], low: int, high: int,
     bit_slices.equal(existence, [], 0).add(99)
     bit_slices.equal(existence, slices, 0).add(99)
     assert existence == kept, "what is given is not changed"
+
+
+def test_runs_that_touch_are_one() -> None:
+    """CRoaring refuses what every other reader of the format takes."""
+    runs = b"".join(number.to_bytes(2, "little") for number in (3, 0, 4, 5, 2, 100, 0))
+    data = (0x303B).to_bytes(2, "little") + bytes(2) + b"\1" + (0).to_bytes(2, "little") + (8).to_bytes(2, "little") + runs
+    with pytest.raises(ValueError, match="run start"):
+        BitMap.deserialize(data)
+    wanted = BitMap([*range(8), 100])
+    assert bitmap.roaring(data) == wanted
+    assert bitmap.read_roaring(Cursor(data), "rows") == wanted
