@@ -77,7 +77,7 @@ _NOTHING = Found(np.zeros(0, np.int64), {}, dict)
 
 def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> Found:
     """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
-    if not handle.options.file_index_read_enabled or not len(alone):
+    if predicate == TRUE or not handle.options.file_index_read_enabled or not len(alone):
         return _NOTHING
     indexes = _indexes(handle.world, entries)
     inside, outside = _chosen(indexes.inside, alone, len(entries)), _chosen(indexes.outside, alone, len(entries))

@@ -422,7 +422,7 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
         told.append((f"values {_named(on_value)}", fit))
         alone &= fit
-    found = file_index.evaluate(handle, entries, np.flatnonzero(alone), condition.predicate)
+    found = file_index.evaluate(handle, entries, np.flatnonzero(alone), _without(condition.predicate, set(handle.schema.partition_keys)))
     if found.says_something:
         there = np.ones(len(entries), bool)
         there[found.gone] = False

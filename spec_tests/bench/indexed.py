@@ -29,7 +29,9 @@ SMALL = 5_000
 """Rows of each of the files that are small for an index."""
 MOST_OPENED = 3
 UNINDEXED = {"file-index.read.enabled": "false"}
-EMBEDDED = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 mb"}
+BESIDE = {"bucket": "-1", "write-only": "true"}
+"""Indexes of more than 500 bytes lie beside their data files, as where no option says more."""
+EMBEDDED = BESIDE | {"file-index.in-manifest-threshold": "1 mb"}
 
 
 def bloom(folder: Path, files: int, rounds: int) -> list[Line]:
@@ -49,13 +51,19 @@ def bitmap(folder: Path, files: int, rounds: int) -> list[Line]:
     return [_coded(folder / str(rows), files, rows, rounds) for rows in (ROWS, 6 * ROWS)]
 
 
-def _coded(folder: Path, files: int, many: int, rounds: int, kind: str = "bitmap") -> Line:
-    table = lk.create(folder, columns().append(pa.field("code", pa.int32())), options=EMBEDDED | {f"file-index.{kind}.columns": "code"})
+def beside(folder: Path, files: int, rounds: int) -> list[Line]:
+    """The same codes by indexes beside the files, as every option has it that is not given."""
+    return [_coded(folder / kind, files, ROWS, rounds, kind, where=BESIDE) for kind in ("bitmap", "bloom-filter", "range-bitmap")]
+
+
+def _coded(folder: Path, files: int, many: int, rounds: int, kind: str = "bitmap", *, where: dict[str, str] = EMBEDDED) -> Line:
+    table = lk.create(folder, columns().append(pa.field("code", pa.int32())), options=where | {f"file-index.{kind}.columns": "code"})
     generator = np.random.default_rng(2)
     codes = generator.permutation(files * 500).reshape(files, 500).astype(np.int32)
     for seed, mine in enumerate(codes):
         table.append(mixed(np.arange(many) + seed * many, seed).with_columns(code=pl.Series(generator.choice(mine, many))))
-    return _lookup(kind, table, files, many, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])
+    name = f"{kind} beside the files" if where is BESIDE else kind
+    return _lookup(name, table, files, many, [pl.col("code") == int(codes[turn % files, turn]) for turn in range(rounds)])
 
 
 def bitmap_text(folder: Path, files: int, rounds: int) -> list[Line]:
@@ -124,7 +132,7 @@ def _aggregated(table: lk.Table, asked: pl.Expr, name: str, rounds: int) -> Line
     return line(named, "the same decoded", 0.2, [own for own, _ in times], [other for _, other in times])
 
 
-WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bitmap_text, range_bitmap, bsi)
+WORKLOADS: tuple[Callable[[Path, int, int], list[Line]], ...] = (bloom, bitmap, bitmap_text, range_bitmap, beside, bsi)
 """Each makes its table in a folder, of so many files, and measures it for so many rounds."""
 
 
