@@ -17,6 +17,7 @@ from lakekit.predicate import Leaf
 from lakekit.read import beside, file_index, plan, travel
 from lakekit.storage.local import LocalStorage
 from lakekit.world import Shelf
+from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,25 +25,14 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.entries import Entries
 
-OPTIONS = {"bucket": "-1", "write-only": "true", "file-index.in-manifest-threshold": "1 b", "file-index.bitmap.columns": "k"}
-FILES = 12
-
-
-def rows(file: int) -> pl.DataFrame:
-    """Numbers that are in no other file, two rows each, between the same least and greatest one in every file."""
-    numbers = [-1, *(100 * at + file for at in range(20)), 5000] * 2
-    return pl.DataFrame({"k": numbers, "v": [f"{file}-{number}" for number in numbers]}, schema={"k": pl.Int32, "v": pl.String})
+OUTSIDE = OPTIONS | {"file-index.in-manifest-threshold": "1 b"}
 
 
 def made(folder: Path, **options: str) -> lk.Table:
-    table = lk.create(folder, rows(0).schema, options=OPTIONS | {name.replace("_", "."): value for name, value in options.items()})
+    table = lk.create(folder, rows(0).schema, options=OUTSIDE | {name.replace("_", "."): value for name, value in options.items()})
     for file in range(FILES):
         table.append(rows(file))
     return table
-
-
-def found(table: lk.Table, number: int) -> list[str]:
-    return table.scan().filter(pl.col("k") == number).collect()["v"].to_list()
 
 
 def live(handle: Handle) -> Entries:
@@ -141,7 +131,7 @@ def test_threads_ask_at_once(tmp_path: Path) -> None:
 
 def test_partitions_are_asked_for_their_own(tmp_path: Path, indexes_read: list[str]) -> None:
     schema = {"p": pl.Int32, "k": pl.Int32, "v": pl.String}
-    table = lk.create(tmp_path / "t", schema, partition_keys=["p"], options=OPTIONS)
+    table = lk.create(tmp_path / "t", schema, partition_keys=["p"], options=OUTSIDE)
     for file in range(FILES):
         table.append(rows(file).select(pl.lit(file % 4, pl.Int32).alias("p"), "k", "v"))
     assert table.scan().filter(pl.col("p") == 3).collect().height == 3 * rows(0).height
