@@ -130,7 +130,7 @@ class Reading(Opened):
     def _of_newest(self, handle: Handle) -> pl.LazyFrame:
         """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
         shared = self._seen.shared
-        if shared is None or not shared.scans_left or shared.handle != handle:
+        if shared is None or shared.scans_left < 1 or shared.handle != handle:
             shared = self._seen.shared = Shared(handle, lazy.lazy(scan.scan(handle), shared=True))
         shared.scans_left -= 1
         return shared.frame

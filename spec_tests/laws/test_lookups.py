@@ -68,6 +68,17 @@ def test_a_lookup_reads_and_lists_little(tmp_path: Path, monkeypatch: pytest.Mon
     assert calls["list"] == 0
 
 
+def test_frames_are_shared_by_so_many_scans_and_no_more(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    shared = table._seen.shared
+    assert shared is not None
+    for left in (1, 0, -1):  # threads that count it down at once may leave less than none
+        shared.scans_left = left
+        assert (table.scan() is shared.frame) is (left == 1)
+        table._seen.shared = shared
+    assert found(table, 707) == ["7-707", "7-707"]
+
+
 @pytest.mark.parametrize("kind", ["bitmap", "range-bitmap"])
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_texts_and_ranges_are_asked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, version: str) -> None:
