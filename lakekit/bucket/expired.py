@@ -45,7 +45,7 @@ class Expiry:
 
     def is_due(self, file: DataFile) -> bool:
         """Whether the file's statistics say that a row of it is expired; not where they say nothing."""
-        schema = self.handle.schema if file.schema_id == self.handle.schema.id else schemas.read(self.handle, file.schema_id)
+        schema = schemas.written(self.handle, file.schema_id)
         names = schema.names if file.value_stats_cols is None else file.value_stats_cols
         written = next((field for field in schema.fields if field.id == self.field.id), None)
         if written is None or written.name not in names:

@@ -26,6 +26,7 @@ from lakekit.files.places import data_file_path
 from lakekit.files.read import scan_files
 from lakekit.meta import manifests, schemas, snapshots
 from lakekit.model.commit_message import CommitMessage
+from lakekit.model.data_file import INDEX_SUFFIX
 from lakekit.model.entries import DELETE, fold
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 Identity = tuple[str, bytes | None, tuple[str, ...]]
 """Name, index in the manifest, and what lies beside: entries that differ in one of them are different files."""
-_SUFFIX = ".index"
 _BATCH_ROWS = 1 << 16
 
 
@@ -186,12 +186,12 @@ def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Ident
     if missing:
         for name, kinds in _built(written, file, path, missing).items():
             kept.setdefault(name, {}).update(kinds)
-    others = tuple(name for name in file.extra_files if not name.endswith(_SUFFIX))
+    others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
     data = index_container.encode(kept) if kept else None
     small = data is None or len(data) <= handle.options.file_index_in_manifest_threshold_bytes
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
-    name = f"{file.name}-{handle.world.new_id()}{_SUFFIX}"
+    name = f"{file.name}-{handle.world.new_id()}{INDEX_SUFFIX}"
     beside = handle.layout.extra_file(path, name)
     made.append(beside)
     with handle.storage.open_write(beside) as sink:
@@ -218,10 +218,9 @@ def _contents(handle: Handle, file: DataFile, path: str) -> Contents:
     """The indexes that a file has."""
     if file.embedded_index is not None:
         return index_container.decode(file.embedded_index, path=path)
-    beside = next((name for name in file.extra_files if name.endswith(_SUFFIX)), None)
-    if beside is None:
+    if file.index_file is None:
         return {}
-    outside = handle.layout.extra_file(path, beside)
+    outside = handle.layout.extra_file(path, file.index_file)
     return index_container.decode(handle.storage.read(outside), path=outside)
 
 

@@ -164,9 +164,14 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
     if width is None:
         return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
-    key = ordered_one(key, width) if t.root in ("FLOAT", "DOUBLE") else key
+    key = as_stored(key, t)
     cursor.means(key)
     return key
+
+
+def as_stored(key: int, t: DataType) -> int:
+    """A number as it is stored; and back again."""
+    return ordered_one(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
 def ordered_one(bits: int, width: int) -> int:

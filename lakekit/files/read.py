@@ -158,7 +158,7 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
     doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         if file.schema_id not in by_schema:
-            written = _schema(job.handle, file.schema_id)
+            written = schemas.written(job.handle, file.schema_id)
             by_schema[file.schema_id] = _evolution(job, written)
             if any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options)):
                 second.add(file.schema_id)
@@ -187,10 +187,6 @@ def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
         yield file.level
     if (FILE in job.system and not native) or (SEQUENCE_NUMBER in job.system and not job.is_keyed):
         yield file.name
-
-
-def _schema(handle: Handle, schema_id: int) -> TableSchema:
-    return handle.schema if handle.schema.id == schema_id else schemas.read(handle, schema_id)
 
 
 def _evolution(job: Job, schema: TableSchema) -> Evolution:

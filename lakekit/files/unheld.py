@@ -42,7 +42,7 @@ def doubtful(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], fi
     found = []
     for file, path in zip(files, paths, strict=True):  # scalar: one a file
         if file.schema_id not in names_of:
-            written = handle.schema if handle.schema.id == file.schema_id else schemas.read(handle, file.schema_id)
+            written = schemas.written(handle, file.schema_id)
             names_of[file.schema_id] = tuple(field.name if field.id in wanted else "" for field in written.fields)
         found.append(not _are_told(handle, file, path, names_of[file.schema_id]))
     return found

@@ -242,7 +242,7 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
     data = cursor.view(count * (width + 4 * numbers), "entries")
     if cursor.marks is None and (len(wanted) <= SEARCHED if wanted is not None else count <= _FEW):
         form = _form(width, numbers)
-        return [(_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
+        return [(index_keys.as_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
@@ -261,11 +261,6 @@ def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
     return any(stands(left, key) for key in wanted)
-
-
-def _stored(key: int, t: DataType) -> int:
-    """A number as it is stored; and back again."""
-    return index_keys.ordered_one(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
 def _searched(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:

@@ -58,8 +58,7 @@ def wire(key: Key, t: DataType) -> int | None:
     assert isinstance(key, int)
     if not -bound <= key < bound:
         return None
-    bits = index_keys.ordered_one(key, width) if t.root in ("FLOAT", "DOUBLE") else key
-    return int.from_bytes(bits.to_bytes(width, "big", signed=True), "little")
+    return int.from_bytes(index_keys.as_stored(key, t).to_bytes(width, "big", signed=True), "little")
 
 
 def few_keys(leaf: Leaf, t: DataType, most: int = _MOST_KEYS) -> tuple[Key, ...] | None:

@@ -12,6 +12,7 @@ from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
 if TYPE_CHECKING:
+    from lakekit.meta.handle import Handle
     from lakekit.meta.torn import Place
     from lakekit.storage.protocol import Stat
 
@@ -35,6 +36,11 @@ def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSche
     if found.id != schema_id:
         raise Corrupt(f"{path} says it is schema {found.id}", path=path, field="id")
     return found
+
+
+def written(handle: Handle, schema_id: int) -> TableSchema:
+    """The schema that a file was written with: mostly the one the table is open with. Raises as `read`."""
+    return handle.schema if schema_id == handle.schema.id else read(handle, schema_id)
 
 
 def latest(place: Place, *, asked: str | None = None) -> TableSchema:

@@ -6,8 +6,14 @@ Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMPRESSION_EXTENSIONS = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd", "xz", "br", "lzo"})
+INDEX_SUFFIX = ".index"
+"""How the name of a file index ends that lies beside its data file."""
 APPEND_SOURCE = 0
 COMPACT_SOURCE = 1
 EMPTY_ROW = bytes(12)
@@ -63,7 +69,12 @@ class DataFile:
     @property
     def index_file(self) -> str | None:
         """The name of the file index beside the file, if it has one."""
-        return next((name for name in self.extra_files if name.endswith(".index")), None)
+        return index_file_of(self.extra_files)
+
+
+def index_file_of(extra_files: Sequence[str]) -> str | None:
+    """Which of the files that lie beside a data file is its file index."""
+    return next((name for name in extra_files if name.endswith(INDEX_SUFFIX)), None)
 
 
 def format_of(name: str) -> str:

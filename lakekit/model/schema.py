@@ -74,6 +74,11 @@ class TableSchema:
         """Column names in order."""
         return tuple(part.name for part in self.fields)
 
+    @property
+    def types(self) -> dict[str, DataType]:
+        """Types by column name."""
+        return {part.name: part.type for part in self.fields}
+
     def field(self, name: str) -> Field:
         """The column of that name; raises `ColumnNotFound`."""
         for part in self.fields:

@@ -190,7 +190,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     if plan.rule is not None:
         alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
     is_asked = bool(wanted) or certain != TRUE
-    able = np.array(file_index.indexed(plan.handle.world, entries, alone), np.int64) if is_asked else alone
+    able = file_index.indexed(plan.handle.world, entries, alone) if is_asked else alone
     if not len(able):
         return plan
     known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
@@ -294,8 +294,8 @@ def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str,
 
 
 def _then(handle: Handle, schema_id: int) -> _Then:
-    written = handle.schema if schema_id == handle.schema.id else schemas.read(handle, schema_id)
-    return _Then(written, {field.name: field.type for field in written.fields}, file_index.names_then(handle.schema, written))
+    written = schemas.written(handle, schema_id)
+    return _Then(written, written.types, file_index.names_then(handle.schema, written))
 
 
 def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:

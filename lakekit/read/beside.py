@@ -20,6 +20,7 @@ import numpy as np
 
 from lakekit import world
 from lakekit.files.places import data_file_paths
+from lakekit.model.data_file import index_file_of
 from lakekit.read.derived import kept
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.entries import Entries
 
-SUFFIX = ".index"
 _AT_ONCE = 64
 """So many files are read before it is asked whether more would fit."""
 _MOST_STRETCHES = 8
@@ -113,7 +113,7 @@ def _paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple
     """Which of the places have an index beside them, and its path."""
     some = entries.take(places) if len(places) < len(entries) else entries
     extra = some.column("extra_files").to_pylist()  # scalar: one a file
-    names = [next((name for name in one or () if name.endswith(SUFFIX)), None) for one in extra]
+    names = [index_file_of(one or ()) for one in extra]
     pairs = zip(names, data_file_paths(handle, some), strict=True)
     paths = [None if name is None else handle.layout.extra_file(path, name) for name, path in pairs]
     return places[[path is not None for path in paths]], [path for path in paths if path is not None]

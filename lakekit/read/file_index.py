@@ -123,7 +123,7 @@ class _Asking(NamedTuple):
 
 def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
-    every = {number: handle.schema if number == handle.schema.id else schemas.read(handle, number) for number in schema_ids}
+    every = {number: schemas.written(handle, number) for number in schema_ids}
     asked = {number: (one, _padded(one, as_written(handle.schema, one, predicate))) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
@@ -174,7 +174,7 @@ def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
     every = Told(*np.zeros((2, len(asked)), bool))
     for number, mine, some in _by_schema(asking, lot, asked):
         schema, condition = asking.written[number]
-        found = told(some, condition, _types(schema), partial(_again, asking, lot, number) if asking.of_all else forgetful)
+        found = told(some, condition, schema.types, partial(_again, asking, lot, number) if asking.of_all else forgetful)
         every.dead[mine], every.sure[mine] = found
     if len(wanted) == len(asked):
         return every
@@ -201,7 +201,7 @@ def _each(asking: _Asking, wanted: Iterable[tuple[Lot, NDArray[np.int64]]], afte
     for lot, places in wanted:
         for number, mine, some in _by_schema(asking, lot, places) if len(places) else ():
             schema, condition = asking.written[number]
-            heard = _left(some, places[mine], condition, _types(schema))
+            heard = _left(some, places[mine], condition, schema.types)
             found |= heard | _one_by_one(asking, np.setdiff1d(places[mine], list(heard)), after)
             for _ in heard:
                 after()
@@ -224,10 +224,6 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
     return dict(zip(left, told_by(one, left, after=lambda _: after()), strict=True))
 
 
-def _types(schema: TableSchema) -> dict[str, DataType]:
-    return {field.name: field.type for field in schema.fields}
-
-
 def _again(asking: _Asking, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
     """What was made of all indexes of a lot that are of files of a schema."""
     return kept(asking.handle.world, asking.entries, ("indexes", lot.number, schema_id, what), make)
@@ -248,35 +244,32 @@ def _hit(found: Hit) -> Hit:
     return False if isinstance(found, BitMap) and not found else found
 
 
-def indexed(known: World, entries: Entries, alone: NDArray[np.int64]) -> list[int]:
+def indexed(known: World, entries: Entries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those files that bring an index."""
     indexes = _indexes(known, entries)
-    every = np.union1d(indexes.inside, indexes.outside)
-    found: list[int] = _chosen(every, alone, len(entries)).tolist()  # scalar: one a file
-    return found
+    return _chosen(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 
 def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, asked: Predicate) -> Hit:
     found = _container(handle, data_path, file)
     if found is None:
         return True
-    return _hit(ask(found[1], asked, _types(written), file.row_count, path=found[0]))
+    return _hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
 
 
 def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
     found = _container(handle, data_path, file)
-    return None if found is None else File(found[1], _types(written), file.row_count, found[0])
+    return None if found is None else File(found[1], written.types, file.row_count, found[0])
 
 
 def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
     """Where the indexes of a file are, and their bytes."""
     if file.embedded_index is not None:
         return data_path, file.embedded_index
-    outside = next((name for name in file.extra_files if name.endswith(".index")), None)
-    if outside is None:
+    if file.index_file is None:
         return None
-    path = handle.layout.extra_file(data_path, outside)
+    path = handle.layout.extra_file(data_path, file.index_file)
     return path, handle.storage.read(path)
 
 

@@ -122,7 +122,7 @@ def _names_differ(handle: Handle) -> bool:
 
 def lifts(handle: Handle, schema_id: int, fields: Sequence[Field]) -> tuple[Lift, ...] | None:
     """How the columns are made of those of another schema's files; None where Spark would not make of them what lakekit makes."""
-    schema = handle.schema if handle.schema.id == schema_id else schemas.read(handle, schema_id)
+    schema = schemas.written(handle, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
     found = [Lift(want=want, have=by_id.get(want.id)) for want in fields]
     if len(set(names)) < len(names) or not all(_liftable(lift) for lift in found):

@@ -36,7 +36,7 @@ _ASKED = 16
 def check(whole: Whole) -> None:
     """Asks the indexes of a file for values that its rows hold."""
     file = whole.file
-    outside = next((whole.handle.layout.extra_file(whole.path, name) for name in file.extra_files if name.endswith(".index")), None)
+    outside = None if file.index_file is None else whole.handle.layout.extra_file(whole.path, file.index_file)
     path, where = (whole.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
     if path is None:
         return
