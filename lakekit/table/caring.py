@@ -126,7 +126,8 @@ class Caring(Opened):
         And whether schemas or snapshots are missing, or the hint LATEST is wrong in a way that the reference engine believes.
 
         `deep` reads the rows too, one data file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file indexes
-        find the rows. Problems and advice are in the report, none is raised. Raises `TableNotFound` and what else opening raises.
+        find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised. Raises
+        `TableNotFound` and what else opening raises.
         """
         found = check.check(self.handle(), deep=deep)
         self._seen.checked = found.line

@@ -3,7 +3,7 @@
     keys          sorted, none twice, within the key range          bucket      each row's by the bucket function, each key's hash in the hash index
     statistics    no value passes a bound, null counts are exact    partition   each row's
     sequences     within their range                                deletes     as many as said
-    file indexes  find the rows of some values
+    file indexes  find the rows of some values                      pages       of Parquet files: as their checksums say, before anything is decoded
 
 Files of postponed buckets are rows as they came: neither sorted nor in their bucket. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
 """
@@ -11,6 +11,7 @@ Files of postponed buckets are rows as they came: neither sorted nor in their bu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from lakekit.codec import hashing
 from lakekit.draw.words import cell, count, plural
 from lakekit.files.places import partition_path, place_of
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
+from lakekit.format import parquet_pages
 from lakekit.lsm import keys
 from lakekit.meta import schemas
 from lakekit.model.layout import POSTPONE_BUCKET
@@ -70,6 +72,8 @@ def check(handle: Handle, live: Entries, at: list[str], wanted: list[int], hashe
                 seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
             partition, bucket = place_of(live, i)
             own = seen[file.schema_id]
+            if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes):
+                continue
             frame = _rows(own, file, at[i])
             whole = Whole(handle=own, file=file, path=at[i], partition=partition, bucket=bucket, total_buckets=int(totals[i]), frame=frame, notes=notes)
             _check(whole, hashes)
@@ -80,6 +84,15 @@ def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
     system = (SEQUENCE_NUMBER, VALUE_KIND) if handle.schema.primary_keys else ()
     with refused(handle, [path]):
         return scan_files(handle, [file], [path], fields, system=system).collect()
+
+
+def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes) -> bool:
+    """Whether pages are not what was written, which is noted of each: their values would be called false, or be believed."""
+    found = list(parquet_pages.damaged(path, partial(handle.storage.read, path), file.size_bytes))
+    for one in found:
+        message = f"the page of {one.column} at byte {one.offset} has CRC-32 {one.computed:08x}, {one.stored:08x} was stored: it is not what was written"
+        notes.wrong("a page has another checksum", message, path=path, field=one.column)
+    return bool(found)
 
 
 def _check(whole: Whole, hashes: Hashes) -> None:

@@ -1,0 +1,107 @@
+"""Whether the pages of a Parquet file are the bytes that were written: their headers may hold a CRC-32 of what follows them.
+
+    page header   1 type · 2 3 bytes of the page, as it was and as it is · 4 CRC-32 · …
+    page          as many bytes as member 3 says, levels and values as they are compressed: the CRC is of these
+
+Java engines write one into every page, Polars into none, and decoders look at it only where they are told to: without that, a bit that turned over is a value.
+Source: the Apache Parquet format, `parquet.thrift` and "Checksumming".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from lakekit.errors import Corrupt
+from lakekit.format import thrift
+from lakekit.format.parquet_held import tail
+from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakekit.format.thrift import Struct
+
+    Read = Callable[[int, int | None], bytes]
+
+_GROUPS, _CHUNKS, _FACTS = 4, 1, 3
+_PATH, _SIZE_BYTES, _DATA_AT, _DICTIONARY_AT = 3, 7, 9, 11
+_PAGE_BYTES, _CRC = 3, 4
+_FIRST_BYTE, _END_BYTES = 4, 8
+
+
+class Damaged(NamedTuple):
+    """A page whose bytes, which begin at `offset` of the file, have not the CRC-32 that is `stored` before them. `column`: names, with dots between."""
+
+    column: str
+    offset: int
+    stored: int
+    computed: int
+
+
+class _Chunk(NamedTuple):
+    """A column of a row group: its pages lie between two places of the file."""
+
+    column: str
+    begin: int
+    end: int
+
+
+def damaged(path: str, read: Read, size_bytes: int) -> Iterator[Damaged]:
+    """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`."""
+    data = tail(path, read, size_bytes)
+    try:
+        footer, _ = thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])
+        for group in _list(footer, _GROUPS, STRUCT):
+            chunks = [_chunk(_member(one, _FACTS, STRUCT), size_bytes) for one in _list(group, _CHUNKS, STRUCT)]
+            first, end = min((one.begin for one in chunks), default=0), max((one.end for one in chunks), default=0)
+            held = read(first, end - first) if chunks else b""
+            for one in chunks:
+                yield from _pages(one, held, first)
+    except Corrupt as wrong:
+        raise wrong.at(path) from None
+
+
+def _chunk(facts: Struct, size_bytes: int) -> _Chunk:
+    column = ".".join(part.decode("utf-8", "replace") for part in _list(facts, _PATH, BINARY))
+    begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
+    if _DICTIONARY_AT in facts:
+        begin = min(begin, _member(facts, _DICTIONARY_AT, I64) or begin)
+    if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
+        raise Corrupt(f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}", field="total_compressed_size")
+    return _Chunk(column, begin, begin + length)
+
+
+def _pages(chunk: _Chunk, data: bytes, first: int) -> Iterator[Damaged]:
+    """The damaged pages of a column; `data` begins at byte `first` of the file."""
+    view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
+    while at < end:
+        try:
+            header, behind = thrift.decode(data, at)
+            length = _member(header, _PAGE_BYTES, I32)
+            stored = _member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
+        except Corrupt as wrong:
+            raise Corrupt(f"column {chunk.column}: no head of a page: {wrong.message}", offset=first + at, field="header") from None
+        if not 0 <= length <= end - behind:
+            msg = f"column {chunk.column}: a page of {length} bytes, and {end - behind} are left of the column"
+            raise Corrupt(msg, offset=first + at, field="compressed_page_size")
+        computed = crc32(view[behind : behind + length])
+        if stored is not None and stored != computed:
+            yield Damaged(chunk.column, first + behind, stored, computed)
+        at = behind + length
+
+
+def _list(struct: Struct, number: int, kind: int) -> list[Any]:
+    """The elements of a member that is a list of that kind."""
+    found, elements = _member(struct, number, LIST)
+    if elements and found != kind:
+        raise Corrupt(f"elements of kind {found} in member {number}, where {kind} was expected", field="footer")
+    return list(elements)
+
+
+def _member(struct: Struct, number: int, kind: int) -> Any:
+    """A member's value, which must be there and of that kind."""
+    found = struct.get(number)
+    if found is None or found[0] != kind:
+        raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
+    return found[1]
