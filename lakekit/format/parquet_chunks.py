@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
 from lakekit.format.parquet_footer import rows_and_rest
-from lakekit.format.thrift import I64, LIST, STRUCT, Struct
+from lakekit.format.thrift import I32, I64, LIST, STRUCT, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 FLOAT, DOUBLE = 4, 5
 """Physical types of real numbers."""
@@ -34,12 +34,34 @@ class Chunk:
         self._whole, self.facts = whole, whole[3][1]
         self.bytes: bytes | None = data
 
-    def move(self, shift: int) -> None:
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where its pages begin, and where they end."""
+        begin = min(self.facts[number][1] for number in (9, 11) if number in self.facts and self.facts[number][1])
+        return begin, begin + self.facts[7][1]
+
+    def shift(self, by: int) -> None:
         """Lets every place be so many bytes further on."""
-        if shift:
+        if by:
             self.bytes = None
-            _move(self._whole, (2, 4, 6), shift)
-            _move(self.facts, (9, 10, 11, 14), shift)
+            _change(self._whole, (2, 4, 6), by.__add__)
+            _change(self.facts, (9, 10, 11, 14), by.__add__)
+
+    def move(self, now: Callable[[int], int], growth: int) -> None:
+        """Lets places of pages be what `now` says of them, and the chunk be so many bytes bigger; its facts are nowhere but in the footer."""
+        self.bytes = None
+        self._whole[2] = (I64, 0)
+        _change(self.facts, (9, 10, 11), now)
+        _change(self.facts, (6, 7), growth.__add__)
+
+    def index(self, members: tuple[int, int]) -> tuple[int, int] | None:
+        """Where a page index is, and how long, as two members tell it; None where there is none."""
+        return (self._whole[members[0]][1], self._whole[members[1]][1]) if members[0] in self._whole else None
+
+    def point(self, members: tuple[int, int], place: int, length: int) -> None:
+        """Lets a page index be so long, and elsewhere."""
+        self.bytes = None
+        self._whole[members[0]], self._whole[members[1]] = (I64, place), (I32, length)
 
     def forget_reals(self) -> None:
         """Takes bounds of real numbers away: both encoders leave NaN out of them."""
@@ -77,7 +99,7 @@ def read(footer: bytes, shift: int) -> list[Group]:
                 start = at
                 whole, at = thrift.decode(footer, at)
                 chunks.append(Chunk(whole, footer[start:at]))
-                chunks[-1].move(shift)
+                chunks[-1].shift(shift)
             rest, at = thrift.decode(footer, at, last=1)
             groups.append(Group(chunks, rest[2][1], rest[3][1]))
     except IndexError:
@@ -92,7 +114,7 @@ def _behind(footer: bytes, at: int) -> int:
     return at + 1
 
 
-def _move(members: Struct, places: Sequence[int], shift: int) -> None:
-    for number in places:
+def _change(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:
+    for number in numbers:
         if number in members and members[number][1]:
-            members[number] = (I64, members[number][1] + shift)
+            members[number] = (members[number][0], to(members[number][1]))

@@ -39,14 +39,14 @@ def rows_and_rest(footer: bytes) -> tuple[int, int]:
             if number == 3:
                 value, at = varint(footer, at)
                 return (value >> 1) ^ -(value & 1), at
-            at = _skip(footer, at, head & 15, 0)
+            at = skip(footer, at, head & 15, 0)
     except IndexError:
         pass
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
 
 
-def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
-    """The offset after a value; a negative one never comes, one beyond the end is found out by the next read."""
+def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
+    """The offset after a value, of a struct from its first member on; one beyond the end is found out by the next read. Raises `Corrupt`, `IndexError`."""
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
     if kind in _VARINTS:
@@ -65,7 +65,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
             if head & 15 in _VARINTS and data[at] < 0x80:
                 at += 1
             else:
-                at = _skip(data, at, head & 15, depth + 1)
+                at = skip(data, at, head & 15, depth + 1)
     if kind in _LISTS:
         head = data[at]
         at += 1
@@ -75,7 +75,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
         if count > len(data):
             raise Corrupt(f"a list of {count} elements in a Parquet footer of {len(data)} bytes", field="footer")
         for _ in range(count):
-            at = at + 1 if head & 15 in (1, 2) else _skip(data, at, head & 15, depth + 1)
+            at = at + 1 if head & 15 in (1, 2) else skip(data, at, head & 15, depth + 1)
         return at
     if kind in (1, 2, 3, 7):
         return at + {3: 1, 7: 8}.get(kind, 0)

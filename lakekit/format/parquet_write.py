@@ -4,7 +4,8 @@
 
 Polars encodes a row group's columns side by side, and fastest. What it cannot say is encoded by Arrow: maps (an entry is no list element there), INT96 (how
 Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
-of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them.
+of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them. Every page
+has a checksum, as those of Java have: Arrow computes its own, others come by on the way (`parquet_pass`).
 Few rows of flat columns need neither encoder (`parquet_few`).
 
 Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`files.statistics`).
@@ -26,7 +27,7 @@ from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import blocks, parquet_chunks, parquet_few, thrift
 from lakekit.format.arrange import Form, arranged, arrow_field
 from lakekit.format.dtypes import polars_schema
-from lakekit.format.parquet_pass import HELD_BYTES, MAGIC, Passing
+from lakekit.format.parquet_pass import MAGIC, Passing
 from lakekit.format.parquet_schema import elements, leaf_count
 from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
 from lakekit.format.told import REALS, Told, chunks_tell, has_nan
@@ -169,10 +170,10 @@ class ParquetEncoder:
         """Rows as one row group; as several where one encoder makes them all."""
         if (few := self._few(frame, size_bytes)) is not None:
             laid = [(self._plan.polars, [few])]
-        elif self._alone and size_bytes > HELD_BYTES:
+        elif self._alone:
             laid = [(self._plan.polars, self._passed(frame))]
         else:
-            laid = [(columns, self._laid(made)) for columns, made in self._encoded(frame)]
+            laid = [(columns, self._laid(made, summed=columns is not self._plan.polars)) for columns, made in self._encoded(frame)]
         first = 0
         for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
             height = parts[0].row_count
@@ -220,7 +221,7 @@ class ParquetEncoder:
         found = []
         if self._plan.polars:
             made = BytesIO()
-            self._by_polars(frame, made, self._group_rows if self._alone else None)
+            self._by_polars(frame, made, None)
             found.append((self._plan.polars, made.getbuffer()))
         for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
             if columns:
@@ -240,19 +241,14 @@ class ParquetEncoder:
 
     def _passed(self, frame: pl.DataFrame) -> list[Group]:
         """Row groups that go to the sink while they are encoded, and their descriptions."""
-        passing, start = Passing(self._sink), self._written
+        passing = Passing(self._put, self._written)
         try:
             self._by_polars(frame, passing, self._group_rows)  # type: ignore[arg-type] # it writes, and nothing more is asked of it
         except BaseException:
             if passing.failed is not None:
                 raise passing.failed from None
             raise
-        footer = passing.footer()
-        self._written += passing.passed_bytes
-        if footer is not None:
-            return parquet_chunks.read(footer, start - len(MAGIC))
-        [(_, made)] = self._encoded(frame)  # so many columns, or so long names: what passed is a gap that no footer tells of
-        return self._laid(made)
+        return passing.groups()
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
@@ -283,14 +279,19 @@ class ParquetEncoder:
             use_dictionary=self._dictionary,
             use_deprecated_int96_timestamps=int96,
             store_schema=False,
+            write_page_checksum=True,
             store_decimal_as_integer=True,
             **options,
         ) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         return memoryview(made.getvalue())
 
-    def _laid(self, made: memoryview) -> list[Group]:
-        """Puts a small file's row groups into the sink, and gives their descriptions."""
+    def _laid(self, made: memoryview, *, summed: bool) -> list[Group]:
+        """Puts a small file's row groups into the sink, and gives their descriptions; Arrow puts checksums into pages itself."""
+        if not summed:
+            passing = Passing(self._put, self._written)
+            passing.write(made)
+            return passing.groups()
         length = int.from_bytes(made[-8:-4], "little")
         shift = self._written - len(MAGIC)
         self._put(made[len(MAGIC) : -8 - length])

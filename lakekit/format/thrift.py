@@ -21,7 +21,7 @@ _VARINTS = frozenset({I16, I32, I64})
 _BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
-def decode(data: bytes, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
+def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
     """The struct that begins at an offset, or its members behind number `last`, and the offset after it. Raises `Corrupt`."""
     if depth > MAX_DEPTH:
         raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
@@ -58,7 +58,7 @@ def decode(data: bytes, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """An unsigned number in groups of seven bits, and the offset after it; most are one byte. Raises `Corrupt`, and `IndexError` where the data ends."""
     byte = data[at]
     at += 1
@@ -76,7 +76,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
 
 
-def list_head(data: bytes, at: int) -> tuple[int, int, int]:
+def list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
     """The kind of a list's elements, how many there are, and the offset of the first. Raises `Corrupt`, and `IndexError` where the data ends."""
     head = data[at]
     at += 1
@@ -88,7 +88,7 @@ def list_head(data: bytes, at: int) -> tuple[int, int, int]:
     return head & 15, count, at
 
 
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _VARINTS:
         raw, at = varint(data, at)
         return (raw >> 1) ^ -(raw & 1), at

@@ -1,21 +1,24 @@
-"""Row groups that go to the sink while they are encoded: files are whole, manifests say what the encoder counted, and a failing disk leaves nothing."""
+"""Row groups that go to the sink while they are encoded: files and pages are whole, manifests say what the encoder counted, a failing disk leaves nothing."""
 
 from __future__ import annotations
 
 import errno
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import binary_row
-from lakekit.errors import StorageFailed
+from lakekit.errors import Corrupt, StorageFailed
 from lakekit.files.statistics import Collecting
 from lakekit.format import parquet_pass, parquet_write
 from lakekit.storage.local import LocalStorage
 from lakekit.types import Field
-from spec_tests.roundtrip.writing import read, table, write
+from spec_tests.roundtrip.writing import check_pages, read, table, write
 
 ROWS = 300_000
 FIELDS = [
@@ -70,15 +73,45 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     assert lowest[4] is None
 
 
-@pytest.mark.long
-def test_a_footer_longer_than_what_is_held_back_makes_a_gap(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_pass, "HELD_BYTES", 100)
+def test_every_page_has_its_checksum_and_is_where_indexes_say(tmp_path):
     handle, rows = table(tmp_path / "t", FIELDS), frame()
     [file] = write(handle, rows)
-    assert read(handle, [file]).equals(rows)
-    path = f"{handle.root}/bucket-0/{file.name}"
-    assert file.size_bytes == handle.storage.size(path)
-    assert pq.read_table(path).num_rows == ROWS
+    path = Path(handle.root) / "bucket-0" / file.name
+    assert check_pages(path.read_bytes()) > 3 * len(FIELDS)
+    assert pq.ParquetFile(path, page_checksum_verification=True).read().num_rows == ROWS
+    some = pl.scan_parquet(path).filter(pl.col("k") == 7).collect()
+    assert some.equals(rows.filter(pl.col("k") == 7).cast(some.schema))
+
+
+def encoded(rows):
+    made = BytesIO()
+    rows.write_parquet(made, compression="zstd", row_group_size=1 << 16, data_page_size=20_000)
+    return made.getvalue()
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_pieces_of_any_length_pass_as_the_whole_does(data):
+    made = encoded(frame().head(100_000).select("k", "text", "flag"))
+    sizes = data.draw(st.lists(st.one_of(st.integers(1, 60), st.integers(1, 200_000)), min_size=1, max_size=400))
+    found = []
+    for cut in (sizes, [len(made)]):
+        out = bytearray(b"beginning")
+        passing, at = parquet_pass.Passing(out.extend, len(out)), 0
+        for size in [*cut, len(made)]:
+            passing.write(made[at : at + size])
+            at += size
+        groups = passing.groups()
+        found.append((bytes(out), [(group.size_bytes, group.row_count, [chunk.encoded for chunk in group.chunks]) for group in groups]))
+    assert found[0] == found[1]
+    assert [count for _, count, _ in found[0][1]] == [1 << 16, 100_000 - (1 << 16)]
+
+
+def test_what_does_not_end_as_parquet_does_is_refused():
+    passing = parquet_pass.Passing(lambda _: None, 4)
+    passing.write(encoded(frame().head(10).select("k"))[:-1])
+    with pytest.raises(Corrupt):
+        passing.groups()
 
 
 def test_a_disk_that_fills_up_meanwhile_leaves_nothing(tmp_path, monkeypatch):

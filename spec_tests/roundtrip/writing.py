@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import polars as pl
 
@@ -12,13 +13,15 @@ from lakekit.files.file_names import file_names
 from lakekit.files.places import data_file_path
 from lakekit.files.read import scan_files
 from lakekit.files.write import Target, write_run
+from lakekit.format import thrift
 from lakekit.meta.handle import open_handle
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW
 from lakekit.model.schema import TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from lakekit.format.thrift import Struct
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.types import Field
@@ -62,3 +65,39 @@ def read(handle: Handle, files: list[DataFile], *, system: Iterable[str] = ()) -
 def renumbered(fields: Iterable[Field]) -> tuple[Field, ...]:
     """Columns with ids in order; parts of rows keep theirs."""
     return tuple(replace(field, id=i) for i, field in enumerate(fields))
+
+
+def check_pages(data: bytes) -> int:
+    """Looks at every page of a Parquet file, and gives how many there are: its checksum is there and right, and its index says where it is."""
+    count = 0
+    footer, _ = thrift.decode(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    for group in footer[4][1][1]:
+        for chunk in group[1][1][1]:
+            facts = chunk[3][1]
+            pages = list(_pages(data, facts))
+            raw = sum(behind - begin + size for begin, behind, size, _ in pages)
+            assert raw == facts[6][1], "what the pages were before they were compressed, with their heads"
+            if 4 in chunk:
+                index, end = thrift.decode(data, chunk[4][1])
+                assert end == chunk[4][1] + chunk[5][1]
+                told = [(page[1][1], page[2][1]) for page in index[1][1][1]]
+                assert told == [(begin, end - begin) for begin, _, _, end in pages if begin >= facts[9][1]]
+            if 6 in chunk:
+                assert thrift.decode(data, chunk[6][1])[1] == chunk[6][1] + chunk[7][1]
+            count += len(pages)
+        assert group[2][1] == sum(chunk[3][1][6][1] for chunk in group[1][1][1])
+        assert group[6][1] == sum(chunk[3][1][7][1] for chunk in group[1][1][1])
+    return count
+
+
+def _pages(data: bytes, facts: Struct) -> Iterator[tuple[int, int, int, int]]:
+    """Where each page begins, where its head ends, how many bytes it had before it was compressed, and where it ends."""
+    at = min(facts[number][1] for number in (9, 11) if number in facts and facts[number][1])
+    end = at + facts[7][1]
+    while at < end:
+        head, behind = thrift.decode(data, at)
+        after = behind + head[3][1]
+        assert head[4][1] & 0xFFFFFFFF == crc32(data[behind:after])
+        yield at, behind, head[2][1], after
+        at = after
+    assert at == end
