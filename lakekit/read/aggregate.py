@@ -13,6 +13,7 @@ Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,8 +25,8 @@ import pyarrow.compute as pc
 
 from lakekit import world
 from lakekit.codec import bitmap
-from lakekit.codec.binary_columns import binary_buffers, nulls_of
 from lakekit.codec.internal import scaled
+from lakekit.errors import Corrupt
 from lakekit.files import deletions
 from lakekit.files.places import data_file_paths
 from lakekit.index import bsi, exact
@@ -225,7 +226,7 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
         return able
     with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
         told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
-        one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain)
+        one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
         said = told(one, range(len(asked)), after=lambda _: under_way.advance())
     parts += [part for part in said if part is not None]
     answered = np.array([part is not None for part in said])
@@ -268,29 +269,38 @@ class _Then(NamedTuple):
     names: Mapping[str, str]
 
 
-def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate) -> Callable[[int], Part | None]:
-    """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all."""
+def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool) -> Callable[[int], Part | None]:
+    """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
     handle, entries = plan.handle, plan.entries
     names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
     files = [_File(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
-    embedded = entries.column("embedded_index")
-    starts, lengths, data = binary_buffers(embedded)
-    begins, ends, is_outside = starts[places], (starts + lengths)[places], nulls_of(embedded)[places]
-    outside = dict(zip(np.flatnonzero(is_outside).tolist(), entries.files(places[is_outside]), strict=True))  # scalar: one a file
     then = {number: _then(handle, number) for number in set(ids)}
+    held = _held(plan, places) if keeps else {}
 
     def said(nth: int) -> Part | None:
         file = files[nth]
         written = then[file.schema_id]
         if not all(name in written.names and _is_kept(file.name, handle, name) for name in {*wanted, *columns(certain)}):
             return None
-        if nth in outside:
-            index = file_index.opened(handle, file.path, outside[nth], written.schema)
-        else:
-            index = File(data.data[begins[nth] : ends[nth]], written.types, file.row_count, file.path)
+        if nth in held:
+            with suppress(Corrupt):  # it is read again, and said where it is
+                return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+        index = file_index.opened(handle, file.path, entries.file(int(places[nth])), written.schema)
         return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
 
     return said
+
+
+def _held(plan: Plan, places: Ints) -> dict[int, memoryview]:
+    """The bytes of indexes that are in memory, by which of the places they are of."""
+    found = {}
+    order = np.argsort(places)
+    for lot in file_index.lots(plan.handle, plan.entries, places[order]):
+        at = np.searchsorted(lot.places, places)
+        mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
+        for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):  # scalar: one a file
+            found[nth] = lot.data.data[begin:end]
+    return found
 
 
 def _then(handle: Handle, schema_id: int) -> _Then:

@@ -84,7 +84,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     written = _written(handle, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _NOTHING
-    of_all = _MOST * (len(inside) + len(outside)) >= len(indexes.inside) + len(indexes.outside)
+    of_all = _is_most(indexes, len(inside) + len(outside))
     asking = _Asking(handle, entries, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
@@ -150,6 +150,18 @@ def _where(entries: Entries) -> _Indexes:
     starts, lengths, _ = binary_buffers(embedded)
     ids = entries.numbers("schema_id")[is_inside | extra]
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], tuple(np.unique(ids).tolist()))  # scalar: few schemas
+
+
+def lots(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> list[Lot]:
+    """The indexes of the files at some places, as far as they are in memory, or fit into it: what is asked again is read once. Raises `FileMissing`."""
+    indexes = _indexes(handle.world, entries)
+    inside, outside = _chosen(indexes.inside, places, len(entries)), _chosen(indexes.outside, places, len(entries))
+    return _lots(handle, entries, indexes, (inside, outside), of_all=_is_most(indexes, len(inside) + len(outside)))
+
+
+def _is_most(indexes: _Indexes, count: int) -> bool:
+    """Whether so many are most of those that there are."""
+    return _MOST * count >= len(indexes.inside) + len(indexes.outside)
 
 
 def _lots(handle: Handle, entries: Entries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool) -> list[Lot]:

@@ -122,6 +122,28 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
         file_index.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
 
 
+def test_sums_with_a_condition_read_each_index_file_once(tmp_path: Path, indexes_read: list[str]) -> None:
+    table = lk.create(tmp_path / "t", rows(0).schema, options=OUTSIDE | {"file-index.bsi.columns": "k"})
+    for file in range(FILES):
+        table.append(rows(file))
+    plain = table.with_options({"file-index.read.enabled": "false"})
+    for low in (0, 700, 3000):
+        asked, where = (pl.col("k").sum(), pl.len()), pl.col("k").is_between(low, 4000)
+        assert table.aggregate(*asked, where=where).equals(plain.scan().filter(where).select(asked).collect())
+    assert len(indexes_read) == len(set(indexes_read)) == FILES
+
+
+def test_a_damaged_index_that_a_sum_asks_is_named(tmp_path: Path) -> None:
+    table = lk.create(tmp_path / "t", rows(0).schema, options=OUTSIDE | {"file-index.bsi.columns": "k"})
+    for file in range(3):
+        table.append(rows(file))
+    path = sorted((tmp_path / "t" / "bucket-0").glob("*.index"))[1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with pytest.raises(Corrupt, match=path.name):
+        table.aggregate(pl.col("k").sum(), where=pl.col("k") > 7)
+
+
 def test_threads_ask_at_once(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     with ThreadPoolExecutor(8) as pool:
