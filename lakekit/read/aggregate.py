@@ -310,6 +310,8 @@ def _then(handle: Handle, schema_id: int) -> _Then:
 
 def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
     """What one file's indexes say; None where they do not say it all."""
+    if not all(exact.sums(index, then[name]) for name in wanted):
+        return None  # before rows are looked for in vain
     left = None if deleted is None else bitmap.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
         matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
