@@ -22,6 +22,8 @@ from lakekit.predicate import And, Leaf, Or
 from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyroaring import BitMap
 
     from lakekit.index.bsi import Figures
@@ -92,9 +94,9 @@ def _rows(file: File, column: str, name: str, t: DataType, asked: Question) -> B
         raise (error if file.path is None else error.at(file.path)) from None
 
 
-def sums(file: File, column: str) -> bool:
+def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
     """Whether `figures` may say what values of a column come to: there is an index for it."""
-    return file.contents.get(column, {}).get(bsi.NAME) is not None
+    return contents.get(column, {}).get(bsi.NAME) is not None
 
 
 def figures(file: File, column: str, rows: BitMap | None, *, bounded: bool) -> Figures | None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
+from lakekit.codec import index_container
 from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
 from lakekit.errors import LakekitError
 from lakekit.files.places import data_file_path, place_of
@@ -70,6 +71,8 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
+_HEAD_BYTES = 4096
+"""So many bytes of an index file hold its head, but where very many columns have indexes."""
 _INSIDE = -1
 """The number of the lot that lies in the entries."""
 _MOST_BLANKS = 16
@@ -277,6 +280,19 @@ def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema)
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
     found = _container(handle, data_path, file)
     return None if found is None else File(found[1], written.types, file.row_count, found[0])
+
+
+def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Mapping[str, object]]:
+    """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
+    if file.embedded_index is not None:
+        return index_container.contents(file.embedded_index, path=data_path)
+    if file.index_file is None:
+        return {}
+    path = handle.layout.extra_file(data_path, file.index_file)
+    head = handle.storage.read(path, 0, _HEAD_BYTES)
+    if index_container.head_length(head[: index_container.HEAD], path=path) > len(head):
+        head = handle.storage.read(path)
+    return index_container.contents(head, path=path)
 
 
 def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
