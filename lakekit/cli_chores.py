@@ -8,7 +8,7 @@
     lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
-    lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
+    lakekit rewrite-index PATH [--where …] [--anew]                          file indexes as the options say
     lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables, also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
     lakekit migrate WAREHOUSE SOURCE NAME [--move]                           files taken over: lakekit migrate house /data/orders shop.orders
@@ -110,6 +110,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
     one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     one.add_argument("--where", help=_WHERE)
+    one.add_argument("--anew", action="store_true", help="also those that are there, as after a change of their own options")
     _add_of_catalogs(verbs, store, shape)
 
 
@@ -275,7 +276,12 @@ def rollback(asked: argparse.Namespace, out: Out) -> None:
 def orphans(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit orphans PATH`."""
     age = None if asked.older_than is None else timedelta(milliseconds=duration_ms(asked.older_than, "older-than"))
-    out.frame(_open(asked).remove_orphans(older_than=age, dry_run=asked.dry_run or not asked.delete))
+    table, dry_run = _open(asked), asked.dry_run or not asked.delete
+    found = table.remove_orphans(older_than=age, dry_run=dry_run)
+    if found.height or out.format != "table":
+        out.frame(found)
+    parts = f"{words.plural(found.height, 'file')}, {words.size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
+    _said(out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if found.height and not asked.delete else ""))
 
 
 def analyze(asked: argparse.Namespace, out: Out) -> None:
@@ -285,7 +291,7 @@ def analyze(asked: argparse.Namespace, out: Out) -> None:
 
 def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit rewrite-index PATH`."""
-    _told(out, _open(asked).rewrite_file_index(where=asked.where))
+    _told(out, _open(asked).rewrite_file_index(where=asked.where, anew=asked.anew))
 
 
 # ---- of catalogs ---------------------------------------------------------------------------------------------------------------------------------------

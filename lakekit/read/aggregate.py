@@ -36,7 +36,7 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import file_index, frames, lazy, totals
+from lakekit.read import beside, file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -285,8 +285,11 @@ def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str,
         if nth in held:
             with suppress(Corrupt):  # it is read again, and said where it is
                 return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
-        index = file_index.opened(handle, file.path, entries.file(int(places[nth])), written.schema)
-        return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+        try:
+            index = file_index.opened(handle, file.path, entries.file(int(places[nth])), written.schema)
+            return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+        except Corrupt as damaged:
+            raise beside.advised(damaged) from None
 
     return said
 

@@ -145,6 +145,8 @@ def test_orphans(run, table, tmp_path):
     assert run("orphans", "--older-than", "9 d")[1] == []
     run("orphans", "--delete", "--dry-run")
     assert lost.exists()
+    assert run("orphans", shape="table")[1].endswith(f"{table.name} · would go: 1 file, 4 B; --delete removes them\n")
+    assert run("orphans", "--older-than", "9 d", shape="table")[1] == f"{table.name} · would go: nothing\n"
     assert len(run("orphans", "--delete")[1]) == 1
     assert not lost.exists()
     assert run("orphans", "--older-than", "some")[0] == USAGE
