@@ -48,6 +48,20 @@ def test_words_of_a_predicate():
     )
 
 
+@pytest.mark.parametrize(("kind", "column"), [("bitmap", "v"), ("bsi", "n"), ("range-bitmap", "n"), ("range-bitmap", "v")])
+def test_rows_that_an_index_names_are_told(tmp_path, kind, column):
+    """A bloom filter knows files only; the others know rows."""
+    table = lk.create(tmp_path, {"v": "STRING", "n": "INT"}, options={f"file-index.{kind}.columns": column, "metadata.stats-mode": "none"})
+    for turn in range(3):
+        table.append([{"v": f"{turn}-{row % 10}", "n": turn * 100 + row % 10} for row in range(50)])
+    wanted = pl.col(column) == ("1-3" if column == "v" else 103)
+    steps = [(step.what, step.before, step.after, step.why) for step in table.explain(wanted).steps]
+    assert steps[-2:] == [("files", 3, 1, "file index"), ("rows", 50, 5, "named by file index")]
+    table.alter(lk.reset_option(f"file-index.{kind}.columns"), lk.set_option("file-index.bloom-filter.columns", "v"))
+    table.rewrite_file_index()
+    assert {step.what for step in table.explain(pl.col("v") == "1-3").steps} == {"files"}
+
+
 # ---- two branches ----------------------------------------------------------------------------------------------------------------------------
 
 PRIMARY = {"scan.fallback-branch": "", "scan.primary-branch": "stream"}
