@@ -44,6 +44,11 @@ KIND_COLUMN = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is a whole state."""
 _MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_UNTOLD = (
+    ("its rows are parts of rows until they are merged", "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came"),
+    ("rows that an earlier one hides would be told too", "'lookup', the only one that first-row goes with"),
+)
+"""Why a table without changelog cannot be followed, and the producers that help; the second for first-row."""
 _ANY_LEVEL = 2**31 - 1
 _POSTPONE = -2
 
@@ -268,8 +273,9 @@ def _check_engine(handle: Handle) -> None:
     """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
     engine = handle.options.merge_engine
     if handle.schema.primary_keys and engine in _MERGED and handle.options.changelog_producer == "none":
-        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and its rows are parts of rows until they are merged. \
-Set changelog-producer to 'lookup' or 'full-compaction', or to 'input' to be told the rows as they came; t.scan() and t.changes(mode='diff') read states"
+        why, producers = _UNTOLD[engine == "first-row"]
+        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and {why}. Set changelog-producer to {producers}; \
+t.scan() and t.changes(mode='diff') read states"
         raise InvalidOption(msg, key="changelog-producer", value="none")
     if handle.options.streaming_read_overwrite:
         _check_overwrites(handle)

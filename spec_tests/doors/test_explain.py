@@ -36,6 +36,17 @@ def test_the_title_says_the_filter(flights, expr, title):
     assert flights.explain(expr).condition == title
 
 
+def test_a_text_is_a_filter_in_sql(flights):
+    told = flights.explain("day = '2013-02-08' AND carrier = '9E'")
+    same = flights.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E"))
+    assert (told.steps, told.rows_read, told.snapshot_id) == (same.steps, same.rows_read, same.snapshot_id)
+    for wrong, kind in (("nope = 1", lk.ColumnNotFound), ("day = (", lk.SchemaMismatch), (5, TypeError)):
+        with pytest.raises(kind, match=r"expr|SQL"):
+            flights.explain(wrong)
+    with pytest.raises(TypeError, match="expressions of Polars only"):
+        flights.explain(aggregates=["flight"])
+
+
 def test_words_of_a_predicate():
     assert words(TRUE) == "true"
     assert words(FALSE) == "false"

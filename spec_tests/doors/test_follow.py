@@ -272,8 +272,16 @@ def test_overwrites_that_would_be_told_twice_or_never_are_refused(tmp_path, keys
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
 def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "merge-engine": engine})
-    with pytest.raises(lk.InvalidOption, match=r"continuous reading is not supported.*'lookup' or 'full-compaction'"):
+    with pytest.raises(lk.InvalidOption, match=r"continuous reading is not supported.*'lookup'") as refused:
         table.follow()
+    for producer in ("lookup", "full-compaction", "input"):  # what it names works, and what works is named
+        try:
+            table.alter(lk.set_option("changelog-producer", producer))
+            table.follow()
+        except lk.InvalidOption:
+            assert f"'{producer}'" not in refused.value.message
+        else:
+            assert f"'{producer}'" in refused.value.message
 
 
 @pytest.mark.long
