@@ -134,7 +134,8 @@ def _rows(plan: Plan) -> tuple[Step, ...]:
     """Of the rows of files that are left, those that indexes name: the others satisfy no filter."""
     if not len(plan.raw) or not plan.hits:
         return ()
-    names, counts = plan.entries.column("file_name").take(pa.array(plan.raw)).to_pylist(), plan.entries.numbers("row_count")[plan.raw].tolist()
+    names = plan.entries.column("file_name").take(pa.array(plan.raw)).to_pylist()  # scalar: one a file
+    counts = plan.entries.numbers("row_count")[plan.raw].tolist()  # scalar: one a file
     spared = sum(count - len(plan.hits[name]) for name, count in zip(names, counts, strict=True) if name in plan.hits)  # scalar: one a file
     before = _sum(plan, "row_count")
     return (Step("rows", before, before - spared, "named by file index"),) if spared else ()
