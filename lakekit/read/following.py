@@ -18,7 +18,7 @@ import polars as pl
 
 from lakekit.draw import html, text
 from lakekit.draw.timeline import moment
-from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
+from lakekit.errors import Corrupt, InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import consumers, manifests, schemas, snapshots
 from lakekit.model.entries import ADD, DELETE
@@ -446,10 +446,14 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
     def _check_table(self) -> None:
         """Raises `TableNotFound` where the table was dropped, `SchemaChanged` where another one is in its place: its snapshots have the same numbers."""
         handle, mine = self.handle, self.handle.schema
-        known = schemas.ids(handle)
-        if not known:
-            raise schemas.missing(handle, handle.layout.root)
-        now = schemas.read(handle, mine.id) if mine.id in known else None
+        try:
+            now = schemas.read(handle, mine.id)
+        except Corrupt:
+            known, now = schemas.ids(handle), None
+            if not known:
+                raise schemas.missing(handle, handle.layout.root) from None
+            if mine.id in known:
+                raise
         if now is None or (now.time_millis, now.fields) != (mine.time_millis, mine.fields):
             msg = f"schema {mine.id} of {handle.name} is not what it was when follow() was called: the table was made anew, or moved forward to a branch; \
 call t.follow() again"
