@@ -23,6 +23,7 @@ import argparse
 import csv
 import io
 import json
+import math
 import os
 import shutil
 import sys
@@ -202,7 +203,7 @@ class Out:
         shown = rows[: self.limit]
         if self.format == "json":
             for row in shown:
-                print(json.dumps(dict(zip(names, row, strict=True)), default=_plain, ensure_ascii=False))
+                print(_json(dict(zip(names, row, strict=True))))
             return
         if self.format == "csv":
             made = io.StringIO()
@@ -228,7 +229,23 @@ def _full(value: object) -> str:
         return str(value).lower()
     if isinstance(value, bytes):
         return value.hex()
-    return json.dumps(value, default=_plain, ensure_ascii=False) if isinstance(value, (list, dict, tuple)) else str(value)
+    return _json(value) if isinstance(value, (list, dict, tuple)) else str(value)
+
+
+def _json(value: object) -> str:
+    """JSON that every reader takes: it has no number for NaN and the infinities, which are texts, as the reference prints them."""
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _tabless(value: str) -> str:
@@ -343,7 +360,11 @@ def plan(asked: argparse.Namespace, out: Out) -> None:
     if out.format == "table":
         out.lines(str(explained))
     else:
-        out.rows(("what", "before", "after", "why"), [(step.what, step.before, step.after, step.why) for step in explained.steps])
+        steps = [(step.what, step.before, step.after, step.why) for step in explained.steps]
+        read = [
+            ("read " + what, *(getattr(explained, f"{what}_{which}") for which in ("total", "read")), explained.merge) for what in ("files", "rows", "bytes")
+        ]
+        out.rows(("what", "before", "after", "why"), [*steps, *read])
 
 
 def check(asked: argparse.Namespace, out: Out) -> int:

@@ -8,7 +8,7 @@
     lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
-    lakekit rewrite-index PATH [--where …]                                   file indexes as the options say
+    lakekit rewrite-index PATH [--where …] [--anew]                          file indexes as the options say
     lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables, also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
     lakekit migrate WAREHOUSE SOURCE NAME [--move]                           files taken over: lakekit migrate house /data/orders shop.orders
@@ -32,7 +32,7 @@ from lakekit.errors import InvalidOption
 from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import polars as pl
 
@@ -43,6 +43,16 @@ if TYPE_CHECKING:
 EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
 _TAGS = ("create", "replace", "delete", "rename", "automatic")
+_OF_TAGS = {
+    "at": ("create", "replace"),
+    "since": ("create",),
+    "watermark": ("create",),
+    "retain": ("create", "replace"),
+    "force": ("automatic",),
+    "dry_run": ("delete", "replace"),
+}
+"""Which actions heed a flag."""
+_OF_BRANCHES = {"tag": ("create",), "dry_run": ("delete", "forward")}
 _ROWS = 50
 """How many rows of a query a person sees, unless `--limit` says otherwise."""
 _IDLE = 'only partitions that got no file for so long, as "1 d"'
@@ -76,18 +86,18 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
     one.add_argument("name", metavar="NAME", nargs="?", help="of all but automatic: the tag")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
-    one.add_argument("--at", help="a snapshot's number or a time; the newest snapshot unless given")
+    one.add_argument("--at", help="of create and replace: a snapshot's number or a time; the newest snapshot unless given")
     one.add_argument("--since", metavar="TIME", help="of create: the first snapshot made then or later")
     one.add_argument("--watermark", metavar="MS", type=int, help="of create: the first snapshot whose watermark is as far")
     one.add_argument("--force", action="store_true", help="of automatic: commit an empty snapshot where a tag is due and nothing was written")
-    one.add_argument("--retain", metavar="AGE", type=_age, help='how long the tag is kept, as "30 d"')
-    one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
+    one.add_argument("--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"')
+    one.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
     one.add_argument("action", metavar="ACTION", choices=("create", "delete", "rename", "forward"), help="create, delete, rename or forward")
     one.add_argument("name", metavar="NAME")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
-    one.add_argument("--dry-run", action="store_true", help="of delete: tell what would go")
+    one.add_argument("--dry-run", action="store_true", help="of delete and forward: tell what would go")
     one = verb("rollback", rollback, "go back to a snapshot, a tag or a time")
     one.add_argument("to", metavar="TO", nargs="?", help="a snapshot's number, a tag, or a time")
     one.add_argument("--watermark", metavar="MS", type=int, help="the newest snapshot whose watermark is not further")
@@ -100,6 +110,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
     one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     one.add_argument("--where", help=_WHERE)
+    one.add_argument("--anew", action="store_true", help="also those that are there, as after a change of their own options")
     _add_of_catalogs(verbs, store, shape)
 
 
@@ -198,15 +209,22 @@ def _new(asked: argparse.Namespace) -> str:
     return str(asked.new)
 
 
+def _only_with(asked: argparse.Namespace, allowed: Mapping[str, Sequence[str]]) -> None:
+    """Raises `InvalidOption` for a flag that the action does not heed: a `--dry-run` that is passed over would do what it promises not to."""
+    for name, actions in allowed.items():
+        value = getattr(asked, name)
+        if value not in (None, False) and asked.action not in actions:
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidOption(f"{flag} goes with {' and '.join(actions)}, not with {asked.action}", key=flag, value=str(value))
+
+
 def tag(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit tag PATH ACTION NAME`."""
     table = _open(asked)
     if (asked.name is None) != (asked.action == "automatic"):
         what = "needs the name of a tag" if asked.name is None else f"finds names by itself, and takes none such as {asked.name!r}"
         raise InvalidOption(f"{asked.action} {what}", key="NAME", value=str(asked.name))
-    for name, action in (("since", "create"), ("watermark", "create"), ("force", "automatic")):
-        if getattr(asked, name) not in (None, False) and asked.action != action:
-            raise InvalidOption(f"--{name} goes with {action}, not with {asked.action}", key=f"--{name}", value=str(getattr(asked, name)))
+    _only_with(asked, _OF_TAGS)
     if asked.action == "automatic":
         out.rows(["tag"], [[name] for name in table.create_automatic_tags(force=asked.force)])
         return
@@ -215,7 +233,11 @@ def tag(asked: argparse.Namespace, out: Out) -> None:
         case "create":
             table.create_tag(asked.name, at=asked.at, since=asked.since, watermark=asked.watermark, retain=asked.retain)
         case "replace":
-            table.replace_tag(asked.name, at=asked.at, retain=asked.retain)
+            gone = table.replace_tag(asked.name, at=asked.at, retain=asked.retain, dry_run=asked.dry_run)
+            if not asked.dry_run:
+                _said(out, f"{table.name} · tag {asked.name}: replaced")
+            _told(out, gone)
+            return
         case "delete":
             _told(out, table.delete_tag(asked.name, dry_run=asked.dry_run))
             return
@@ -227,6 +249,7 @@ def tag(asked: argparse.Namespace, out: Out) -> None:
 def branch(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit branch PATH ACTION NAME`."""
     table, new = _open(asked), _new(asked)
+    _only_with(asked, _OF_BRANCHES)
     match asked.action:
         case "create":
             table.create_branch(asked.name, tag=asked.tag)
@@ -236,8 +259,12 @@ def branch(asked: argparse.Namespace, out: Out) -> None:
         case "rename":
             table.rename_branch(asked.name, new)
         case "forward":
-            table.fast_forward(asked.name)
-    done = {"create": "created", "rename": f"renamed to {new}", "forward": "main follows it"}[asked.action]
+            gone = table.fast_forward(asked.name, dry_run=asked.dry_run)
+            if not asked.dry_run:
+                _said(out, f"{table.name} · branch {asked.name}: main follows it")
+            _told(out, gone)
+            return
+    done = {"create": "created", "rename": f"renamed to {new}"}[asked.action]
     _said(out, f"{table.name} · branch {asked.name}: {done}")
 
 
@@ -249,7 +276,12 @@ def rollback(asked: argparse.Namespace, out: Out) -> None:
 def orphans(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit orphans PATH`."""
     age = None if asked.older_than is None else timedelta(milliseconds=duration_ms(asked.older_than, "older-than"))
-    out.frame(_open(asked).remove_orphans(older_than=age, dry_run=asked.dry_run or not asked.delete))
+    table, dry_run = _open(asked), asked.dry_run or not asked.delete
+    found = table.remove_orphans(older_than=age, dry_run=dry_run)
+    if found.height or out.format != "table":
+        out.frame(found)
+    parts = f"{words.plural(found.height, 'file')}, {words.size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
+    _said(out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if found.height and not asked.delete else ""))
 
 
 def analyze(asked: argparse.Namespace, out: Out) -> None:
@@ -259,7 +291,7 @@ def analyze(asked: argparse.Namespace, out: Out) -> None:
 
 def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit rewrite-index PATH`."""
-    _told(out, _open(asked).rewrite_file_index(where=asked.where))
+    _told(out, _open(asked).rewrite_file_index(where=asked.where, anew=asked.anew))
 
 
 # ---- of catalogs ---------------------------------------------------------------------------------------------------------------------------------------

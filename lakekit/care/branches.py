@@ -86,7 +86,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
     _remove(handle, name)
 
 
-def fast_forward(handle: Handle, name: str) -> None:
+def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
     """Brings the handle's branch to where another one is: its snapshots, schemas and tags from the other's first snapshot on are replaced by the other's.
 
     What came here since that snapshot is no longer there. The other branch stays as it is. Raises `BranchNotFound`, `SnapshotNotFound` for a branch
@@ -100,22 +100,26 @@ def fast_forward(handle: Handle, name: str) -> None:
     if not numbers:
         raise SnapshotNotFound(f"branch {name!r} of {handle.name} has no snapshots, so there is nothing to go forward to", name=name)
     storage, own, other = handle.storage, handle.layout, there.layout
-    first = snapshots.read(there, numbers[0])
-    with suppress(LakekitError):  # a hint is advice
-        storage.delete([own.latest_hint])
+    first, kept = snapshots.read(there, numbers[0]), tags.names(there)
     same = snapshots.find(handle, first.id) == first
     going = [number for number in sorted(snapshots.ids(handle), reverse=True) if number > first.id or (number == first.id and not same)]
+    lost = [tag.name for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept]
+    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
+    if dry_run:
+        return done
+    with suppress(LakekitError):  # a hint is advice
+        storage.delete([own.latest_hint])
     storage.delete([own.snapshot(number) for number in going])
     _schemas(handle, there, first.schema_id)
     for number in numbers:
         roots.write(handle, own.snapshot(number), storage.read(other.snapshot(number)))
-    kept = tags.names(there)
     for tag in kept:
         roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag.name) for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept])
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
         storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
+    return done
 
 
 def _schemas(handle: Handle, there: Handle, first: int) -> None:

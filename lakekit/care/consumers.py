@@ -6,7 +6,8 @@ Source: ENGINE.md 5.12; `ConsumerManager`, `ResetConsumerProcedure`, `ClearConsu
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
 from lakekit.care.outcome import Expired
 from lakekit.errors import InvalidOption
@@ -25,9 +26,18 @@ def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
         consumers.read(handle, consumer_id)
         handle.storage.delete([handle.layout.consumer(consumer_id)])
         return
-    if not 0 <= next_snapshot <= _GREATEST:
-        raise InvalidOption(f"next_snapshot={next_snapshot} is no snapshot's number", key="next_snapshot", value=str(next_snapshot))
-    consumers.record(handle, consumer_id, next_snapshot)
+    number = _number(next_snapshot)
+    if number is None or not 0 <= number <= _GREATEST:
+        raise InvalidOption(f"next_snapshot={next_snapshot!r} is no snapshot's number, such as 7", key="next_snapshot", value=str(next_snapshot))
+    consumers.record(handle, consumer_id, number)
+
+
+def _number(given: Any) -> int | None:
+    """A whole number, also one of numpy; None for anything else, which nobody could read back."""
+    try:
+        return None if isinstance(given, bool) else index(given)
+    except TypeError:
+        return None
 
 
 def expire(handle: Handle, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False) -> Expired:

@@ -4,7 +4,8 @@
     data-2.parquet  –                    ───────────────────────────▶         data-2.parquet  bloom(a) bitmap(b)
     data-3.parquet  bloom(a) bitmap(b)   one COMPACT snapshot                 data-3.parquet  as it was
 
-What a file has and should have is kept as it is; only the columns of what is missing are read. The new entry of a file replaces the old one; an index that
+What a file has and should have is kept as it is, unless all are made anew; only the columns of what is missing are read. What is lost or cannot be read is
+missing too: rows are all there is to know of it. The new entry of a file replaces the old one; an index that
 grew too big for it lies in a new file beside the data. Source: ENGINE.md 6.7 and 11, `RewriteFileIndexProcedure`, `FileIndexProcessor`.
 """
 
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from lakekit.care import chosen
 from lakekit.codec import index_container
 from lakekit.commit import publish
-from lakekit.errors import CommitStateUnknown, LakekitError
+from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.files.indexing import Indexing, indexes_of
 from lakekit.files.places import data_file_path
 from lakekit.files.read import scan_files
@@ -31,6 +32,7 @@ from lakekit.model.entries import DELETE, fold
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.progress import work
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,13 +64,16 @@ class Share:
     before: frozenset[Identity] = frozenset()
 
 
-def rewrite(handle: Handle, where: pl.Expr | str | None) -> Commit:
-    """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made."""
+def rewrite(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
+    """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made.
+
+    `anew`: also those that files have are made again.
+    """
     found, messages = shares(handle, where), []
     try:
         with work(handle.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
             for share in found:
-                messages += done(handle, share, under_way.advance)
+                messages += done(handle, share, under_way.advance, anew=anew)
     except BaseException:
         discard(handle, messages)
         raise
@@ -107,8 +112,8 @@ def _share(place: tuple[bytes, int, int], files: Sequence[DataFile], before: Map
     return Share(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
 
 
-def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
-    """A message for the files of a share that change; none without any. Calls `told` after each file.
+def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
+    """A message for the files of a share that change; none without any. Calls `told` after each file. `anew`: as in `rewrite`.
 
     Raises what reading and writing raise: then no new file is left.
     """
@@ -116,7 +121,7 @@ def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None) 
     made: list[str] = []
     try:
         for old in share.files:
-            new = _indexed(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made)
+            new = _indexed(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made, anew=anew)
             if new is not None:
                 changed.append((old, new))
             told()
@@ -170,24 +175,26 @@ def _identities(gone: Entries) -> dict[str, frozenset[Identity]]:
     return {name: frozenset(some) for name, some in found.items()}
 
 
-def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Identity], made: list[str]) -> DataFile | None:
+def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFile | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
     written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
     wanted = _of_that_time(handle, written.schema)
-    old = _contents(handle, file, path)
-    has = {(name, kind) for name, kinds in old.items() for kind in kinds}
+    old = None if anew else _contents(handle, file, path)
+    has = {(name, kind) for name, kinds in (old or {}).items() for kind in kinds}
     should = {(index.name, index.kind): index for index in wanted}
-    if has == set(should):
+    if old is not None and has == set(should):
         return None
     kept: Contents = {}
     for name, kind in sorted(has & set(should)):
-        kept.setdefault(name, {})[kind] = old[name][kind]
+        kept.setdefault(name, {})[kind] = (old or {})[name][kind]
     missing = [index for place, index in should.items() if place not in has]
     if missing:
         for name, kinds in _built(written, file, path, missing).items():
             kept.setdefault(name, {}).update(kinds)
     others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
     data = index_container.encode(kept) if kept else None
+    if (data, others) == (file.embedded_index, file.extra_files):
+        return None
     small = data is None or len(data) <= handle.options.file_index_in_manifest_threshold_bytes
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
@@ -214,14 +221,17 @@ def _of_that_time(handle: Handle, written: TableSchema) -> list[Index]:
     return found
 
 
-def _contents(handle: Handle, file: DataFile, path: str) -> Contents:
-    """The indexes that a file has."""
-    if file.embedded_index is not None:
-        return index_container.decode(file.embedded_index, path=path)
-    if file.index_file is None:
-        return {}
-    outside = handle.layout.extra_file(path, file.index_file)
-    return index_container.decode(handle.storage.read(outside), path=outside)
+def _contents(handle: Handle, file: DataFile, path: str) -> Contents | None:
+    """The indexes that a file has; None where they are lost or damaged."""
+    try:
+        if file.embedded_index is not None:
+            return index_container.decode(file.embedded_index, path=path)
+        if file.index_file is None:
+            return {}
+        outside = handle.layout.extra_file(path, file.index_file)
+        return index_container.decode(handle.storage.read(outside), path=outside)
+    except (FileMissing, Corrupt):
+        return None
 
 
 def _built(written: Handle, file: DataFile, path: str, indexes: Sequence[Index]) -> Contents:

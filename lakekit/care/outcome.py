@@ -38,6 +38,8 @@ class Expired:
         parts = [plural(len(self.snapshot_ids), "snapshot")] if self.snapshot_ids else []
         for noun, names in (("tag", self.tags), ("branch", self.branches), ("consumer", self.consumers), ("partition", self.partitions)):
             parts += [plural(len(names), noun, "branches" if noun == "branch" else None)] if names else []
+        if not parts and (self.data_file_count or self.manifest_file_count or self.index_file_count):
+            parts = ["files"]
         return f"{self.table} · {'would go' if self.dry_run else 'gone'}: {', '.join(parts) or 'nothing'}"
 
     @property

@@ -76,7 +76,7 @@ def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     return tag
 
 
-def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None) -> Tag:
+def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
     """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`."""
     check_name(name)
     old = tags.read(handle, name)
@@ -92,8 +92,8 @@ def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None
             roots.write(handle, path, old.to_json())
             raise _expired_meanwhile(handle, tag)
 
-    removal.remove(handle, gone, everything, drop, stays=[new])
-    return tag
+    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=[new])
+    return expired(handle.name, found, dry_run=dry_run)
 
 
 def rename(handle: Handle, name: str, new: str) -> None:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 def check_id(consumer_id: str) -> None:
     """Raises `InvalidOption` for what cannot name a consumer: nobody would find its place again."""
-    if not consumer_id.strip() or not is_plain(consumer_id) or not is_plain(f"consumer-{consumer_id}"):
-        msg = f"{consumer_id[:80]!a} cannot name a consumer: it is part of a file's name, so not blank and no / or \\"
-        raise InvalidOption(msg, key="consumer-id", value=consumer_id)
+    given: object = consumer_id
+    if not isinstance(given, str) or not consumer_id.strip() or not is_plain(consumer_id) or not is_plain(f"consumer-{consumer_id}"):
+        shown = str(given)[:80]
+        msg = f"{shown!a} cannot name a consumer: it is part of a file's name, so not blank and no / or \\"
+        raise InvalidOption(msg, key="consumer-id", value=shown)
 
 
 def ids(place: Place) -> list[str]:

@@ -36,7 +36,7 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import file_index, frames, lazy, totals
+from lakekit.read import beside, file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -250,7 +250,10 @@ def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool
     files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
 
     def has(nth: int) -> bool:
-        names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
+        try:
+            names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
+        except Corrupt as damaged:
+            raise beside.advised(damaged) from None
         return all(name in names and exact.sums(held, names[name]) for name in wanted)
 
     told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
@@ -314,8 +317,11 @@ def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str,
             with suppress(Corrupt):  # it is read again, and said where it is
                 return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
-        index = file_index.opened(handle, file.path, own, written.schema)
-        return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+        try:
+            index = file_index.opened(handle, file.path, own, written.schema)
+            return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+        except Corrupt as damaged:
+            raise beside.advised(damaged) from None
 
     return said
 

@@ -22,12 +22,14 @@ from lakekit import world
 from lakekit.files.places import data_file_paths
 from lakekit.model.data_file import index_file_of
 from lakekit.read.derived import kept
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from lakekit.errors import Corrupt
     from lakekit.meta.handle import Handle
     from lakekit.model.entries import Entries
 
@@ -73,6 +75,23 @@ class _Known(NamedTuple):
     def lot(self) -> Lot | None:
         found = self.stretch()
         return None if found is None else Lot(self.number, self.places, found.data, self.begins, self.ends)
+
+
+ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option file-index.read.enabled=false reads do without them"
+"""What to do about an index that is lost or damaged."""
+
+
+def read(handle: Handle, path: str) -> bytes:
+    """The bytes of an index file. Raises `FileMissing` saying what to do."""
+    try:
+        return handle.storage.read(path)
+    except FileMissing:
+        raise FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path) from None
+
+
+def advised(damaged: Corrupt) -> Corrupt:
+    """What is wrong with an index, and what to do."""
+    return type(damaged)(f"{damaged.message}. {ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field)
 
 
 Span = tuple[Stretch, int, int]
@@ -139,7 +158,7 @@ def _read(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], l
     data: list[bytes] = []
     told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
     while len(data) < len(paths):
-        some = told(handle.storage.read, paths[len(data) : len(data) + _AT_ONCE])
+        some = told(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE])
         room -= sum(map(len, some))
         if room < 0:
             break

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
 from lakekit.predicate import words
@@ -106,7 +108,7 @@ def _told(scan: Scan, plans: Sequence[Plan], said: str | None) -> Explain:
         snapshot_id=None if own.snapshot is None else own.snapshot.id,
         schema_id=own.handle.schema.id,
         condition=said,
-        steps=tuple(_named(step, plan.handle.branch) if len(plans) > 1 else step for plan in plans for step in plan.steps),
+        steps=tuple(_named(step, plan.handle.branch) if len(plans) > 1 else step for plan in plans for step in (*plan.steps, *_rows(plan))),
         files_total=sum(plan.files_total for plan in plans),
         files_read=sum(len(plan.chosen) for plan in plans),
         rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),
@@ -126,6 +128,17 @@ def _at(snapshot_id: int | None) -> str:
 
 def _named(step: Step, branch: str) -> Step:
     return replace(step, what=f"{step.what} of {branch}")
+
+
+def _rows(plan: Plan) -> tuple[Step, ...]:
+    """Of the rows of files that are left, those that indexes name: the others satisfy no filter."""
+    if not len(plan.raw) or not plan.hits:
+        return ()
+    names = plan.entries.column("file_name").take(pa.array(plan.raw)).to_pylist()  # scalar: one a file
+    counts = plan.entries.numbers("row_count")[plan.raw].tolist()  # scalar: one a file
+    spared = sum(count - len(plan.hits[name]) for name, count in zip(names, counts, strict=True) if name in plan.hits)  # scalar: one a file
+    before = _sum(plan, "row_count")
+    return (Step("rows", before, before - spared, "named by file index"),) if spared else ()
 
 
 def _sum(plan: Plan, column: str) -> int:

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lakekit import world
 from lakekit.codec import index_container
 from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
-from lakekit.errors import LakekitError
+from lakekit.errors import Corrupt, LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
 from lakekit.index.together import Containers, Told, forgetful, told
@@ -273,7 +273,10 @@ def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, a
     found = _container(handle, data_path, file)
     if found is None:
         return True
-    return _hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
+    try:
+        return _hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
+    except Corrupt as damaged:
+        raise beside.advised(damaged) from None
 
 
 def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:
@@ -302,7 +305,7 @@ def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, byt
     if file.index_file is None:
         return None
     path = handle.layout.extra_file(data_path, file.index_file)
-    return path, handle.storage.read(path)
+    return path, beside.read(handle, path)
 
 
 def as_written(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:

@@ -18,9 +18,9 @@ import polars as pl
 
 from lakekit.draw import html, text
 from lakekit.draw.timeline import moment
-from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.errors import Corrupt, InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
-from lakekit.meta import consumers, manifests, snapshots
+from lakekit.meta import consumers, manifests, schemas, snapshots
 from lakekit.model.entries import ADD, DELETE
 from lakekit.options.features import check_readable
 from lakekit.read import frames, lazy, plan, scan, starting, travel
@@ -44,6 +44,11 @@ KIND_COLUMN = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is a whole state."""
 _MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_UNTOLD = (
+    ("its rows are parts of rows until they are merged", "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came"),
+    ("rows that an earlier one hides would be told too", "'lookup', the only one that first-row goes with"),
+)
+"""Why a table without changelog cannot be followed, and the producers that help; the second for first-row."""
 _ANY_LEVEL = 2**31 - 1
 _POSTPONE = -2
 
@@ -268,8 +273,9 @@ def _check_engine(handle: Handle) -> None:
     """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
     engine = handle.options.merge_engine
     if handle.schema.primary_keys and engine in _MERGED and handle.options.changelog_producer == "none":
-        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and its rows are parts of rows until they are merged. \
-Set changelog-producer to 'lookup' or 'full-compaction', or to 'input' to be told the rows as they came; t.scan() and t.changes(mode='diff') read states"
+        why, producers = _UNTOLD[engine == "first-row"]
+        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and {why}. Set changelog-producer to {producers}; \
+t.scan() and t.changes(mode='diff') read states"
         raise InvalidOption(msg, key="changelog-producer", value="none")
     if handle.options.streaming_read_overwrite:
         _check_overwrites(handle)
@@ -281,7 +287,8 @@ def _check_overwrites(handle: Handle) -> None:
     if not handle.schema.primary_keys:
         why = "is for key tables: set streaming-read-append-overwrite for an append table"
     elif producer in ("full-compaction", "lookup"):
-        why = f"does not go with the changelog producer {producer}, whose changelog tells the rows of overwrites too: they would be told twice"
+        why = f"does not go with the changelog producer {producer}, whose later changelogs may tell the rows of overwrites too: they would be told twice. \
+t.changes(mode='diff') tells what they changed"
     if why:
         raise InvalidOption(f"streaming-read-overwrite {why}; found it set for {handle.name}", key="streaming-read-overwrite", value="true")
 
@@ -317,6 +324,8 @@ class Stream:
             self.handle.world.wait(self.poll_ms)
             start = self.begin()
         number = start.next_id
+        if self._begins_now():
+            self.place.reach(number)  # "now" is later when the stream begins again, and what came meanwhile would not be told
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):
                 msg = f"the stream of {self.handle.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
@@ -344,7 +353,13 @@ class Stream:
             number += 1
 
     def begin(self) -> Start | None:
-        """Where the stream begins, or goes on; None while there is nothing to begin with."""
+        """Where the stream begins, or goes on; None while there is nothing to begin with. Raises `TableNotFound` where there is no table any more."""
+        found = self._begun()
+        if found is None:
+            self._check_table()
+        return found
+
+    def _begun(self) -> Start | None:
         consumer = self.place.consumer
         found = None
         if consumer is not None and not self.handle.options.consumer_ignore_progress:
@@ -354,9 +369,13 @@ class Stream:
             return found
         return starting.begin(self.handle, newest_at_call=self.newest_at_call)
 
+    def _begins_now(self) -> bool:
+        """Whether a consumer begins with what is committed from now on, and has no place yet."""
+        return not (self.place.next_id or self.handle.options.consumer_ignore_progress) and travel.asked(self.handle)[0] == "latest"
+
     def _ends(self) -> bool:
         """Whether a stream that has nothing to tell now is over."""
-        return self.stops_at_end or (self.until is not None and self.handle.world.now_ms() > self.until)
+        return self.stops_at_end or (self.last_id is not None and self.last_id < 1) or (self.until is not None and self.handle.world.now_ms() > self.until)
 
     def _is_behind_the_end(self, snapshot: Snapshot) -> bool:
         return (self.until is not None and snapshot.time_millis > self.until) or (self.last_id is not None and snapshot.id > self.last_id)
@@ -375,16 +394,21 @@ class Stream:
         return 0 if delay is None else snapshot.time_millis + delay - self.handle.world.now_ms()
 
     def next(self, number: int) -> Snapshot | None:
-        """That snapshot; None while it is not there yet. Raises `SnapshotNotFound` where it never will be."""
+        """That snapshot; None while it is not there yet. Raises `SnapshotNotFound` where it never will be, `TableNotFound` where the table is gone."""
         found = snapshots.find_change(self.handle, number)
         if found is not None:
             return found
         newest = snapshots.latest_id(self.handle)
-        if newest is None or number == newest + 1:
+        if newest is None:
+            self._check_table()
+            return None
+        if number == newest + 1:
             return None
         if number > newest:
+            consumer = self.place.consumer
+            anew = "Begin anew with start=" if consumer is None else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
             msg = f"the stream of {self.handle.name} expects snapshot {number}, and the newest is {newest}: The next expected snapshot is too big! \
-The table was rolled back; begin anew with start="
+Was the table rolled back, or begins it ahead of the table? {anew}"
             raise SnapshotNotFound(msg, name=str(number))
         found = snapshots.find_change(self.handle, number)  # it may have come meanwhile
         if found is None:
@@ -399,22 +423,41 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
 
     def brought(self, snapshot: Snapshot) -> Brought | None:
         """What a snapshot brought; None: nothing that this stream tells."""
-        options = self.handle.options
-        keyed = bool(self.handle.schema.primary_keys)
+        handle = self._today(snapshot)
+        options = handle.options
+        keyed = bool(handle.schema.primary_keys)
         tells_overwrites = options.streaming_read_overwrite if keyed else options.streaming_read_append_overwrite
         overwrites = snapshot.commit_kind == "OVERWRITE" and tells_overwrites
         changelog = options.changelog_producer != "none" and not overwrites
         tells = snapshot.changelog_manifest_list is not None if changelog else overwrites or snapshot.commit_kind == "APPEND"
         if not tells:
             return None
-        source = Brought(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
+        source = Brought(handle=handle, fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
         return source if len(source.entries) else None
 
     def _today(self, snapshot: Snapshot) -> Handle:
-        """The handle with this stream's columns. Raises `SchemaChanged` where they are no more what they were."""
+        """The handle with this stream's columns, and options as new as the snapshot. Raises `SchemaChanged`; `InvalidOption` where it may be told no more."""
+        self._check_table()
         if snapshot.schema_id > self.handle.newest_schema_id:
             self.handle = scan.today(self.handle, self.fields, "follow()")
+            _check_engine(self.handle)
         return self.handle
+
+    def _check_table(self) -> None:
+        """Raises `TableNotFound` where the table was dropped, `SchemaChanged` where another one is in its place: its snapshots have the same numbers."""
+        handle, mine = self.handle, self.handle.schema
+        try:
+            now = schemas.read(handle, mine.id)
+        except Corrupt:
+            known, now = schemas.ids(handle), None
+            if not known:
+                raise schemas.missing(handle, handle.layout.root) from None
+            if mine.id in known:
+                raise
+        if now is None or (now.time_millis, now.fields) != (mine.time_millis, mine.fields):
+            msg = f"schema {mine.id} of {handle.name} is not what it was when follow() was called: the table was made anew, or moved forward to a branch; \
+call t.follow() again"
+            raise SchemaChanged(msg)
 
     def _told(self, source: State | Brought, snapshot: Snapshot, kind: str) -> Change:
         return Change(

@@ -43,6 +43,13 @@ STREAMED = (
     "from-file-creation-time",
 )
 
+_NEEDED = {
+    "from-timestamp": ("scan.timestamp-millis", "scan.timestamp"),
+    "from-creation-timestamp": ("scan.creation-time-millis",),
+    "from-file-creation-time": ("scan.file-creation-time-millis",),
+}
+"""Options of which a mode needs one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
@@ -85,6 +92,10 @@ def _check(handle: Handle) -> None:
         if other is not None or "scan.snapshot-id" not in found:
             msg = f"a stream with scan.mode {mode!r} begins at a scan.snapshot-id, and not at {other or 'nothing'}: Cannot scan from tag in streaming mode."
             raise InvalidOption(msg, key=other or "scan.snapshot-id", value=found.get(other or ""))
+    needed = _NEEDED.get(mode, ())
+    if needed and not found.keys() & set(needed):
+        msg = f"a stream with scan.mode {mode!r} begins at a time: set {' or '.join(needed)}, or give start= a datetime"
+        raise InvalidOption(msg, key=needed[0])
     for key in ("scan.snapshot-id", "scan.creation-time-millis", "scan.file-creation-time-millis"):
         if key in found:
             travel.whole_number(found, key)

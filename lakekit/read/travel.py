@@ -9,7 +9,7 @@ Going back in time also goes back to the schema of that time; the newest snapsho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
@@ -151,10 +151,17 @@ def digits(text: str) -> int | None:
 def time_ms(handle: Handle, at: str | datetime) -> int:
     """A time in milliseconds since 1970; a naive one is local. Raises `TagNotFound` for a text that is neither a tag nor a time."""
     try:
-        found = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-        return int(found.timestamp() * 1000)
-    except (ValueError, OverflowError):
+        return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
+    except ValueError:
         raise tags.missing(handle, str(at)) from None
+
+
+def _millis(time: datetime) -> int:
+    """A time in milliseconds since 1970, a naive one is local; at the ends of the calendar, where no zone is known, UTC."""
+    try:
+        return int(time.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def _before(handle: Handle, time_ms: int) -> Snapshot:
@@ -219,8 +226,8 @@ def millis(found: Mapping[str, str]) -> int:
         return whole_number(found, "scan.timestamp-millis")
     text = found.get("scan.timestamp", "")
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
+        return _millis(datetime.fromisoformat(text))
+    except ValueError:
         msg = f"scan.timestamp is a time such as 2024-03-01 12:00:00, not {text!r}"
         raise InvalidOption(msg, key="scan.timestamp", value=text) from None
 

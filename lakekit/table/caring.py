@@ -96,13 +96,14 @@ class Caring(Opened):
         """
         return analyze.analyze(self.handle(), columns)
 
-    def rewrite_file_index(self, *, where: pl.Expr | str | None = None) -> Commit:
+    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
         """Gives files that are there already the file indexes that today's options ask for, and drops others, in one commit; no data is written anew.
 
-        `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the columns of indexes that are missing. Raises `InvalidOption`,
-        `Unsupported` for a type that an index does not take, and what a commit raises.
+        `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the columns of indexes that are missing, lost or damaged; with
+        `anew` those that are there are made again too, as after a change of their own options. Raises `InvalidOption`, `Unsupported` for a type that an
+        index does not take, and what a commit raises.
         """
-        return file_indexes.rewrite(self.handle(), where)
+        return file_indexes.rewrite(self.handle(), where, anew=anew)
 
     def remove_orphans(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False) -> pl.DataFrame:
         """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.

@@ -80,8 +80,10 @@ class Reading(Opened):
         datetime before the first snapshot that is younger. `poll`: seconds, or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
 
         `consumer` names a place kept in the table: it moves with `Change.ack()`, the next stream of that name goes on there, whatever `start` says, and
-        expiry keeps the snapshots from it on. Columns are fixed now. Raises `InvalidOption` now for what no stream tells (partial-update, aggregation and
-        first-row without a changelog); `SnapshotNotFound` when the next snapshot expired; `SchemaChanged` when a column is no more what it was.
+        expiry keeps the snapshots from it on; both values of `consumer.mode` mean that here, where a stream has one reader. A new one that begins with
+        "latest" has its place at once. Columns are fixed now, options as new as the snapshots. Raises `InvalidOption` now for what no stream tells
+        (partial-update, aggregation and first-row without a changelog); `SnapshotNotFound` when the next snapshot expired; `TableNotFound` when the table
+        was dropped; `SchemaChanged` when a column is no more what it was, or another table stands in its place.
         """
         return following.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
@@ -105,12 +107,18 @@ class Reading(Opened):
         source = scan.scan(handle, at)
         return aggregate.aggregate(source, aggregates, None if where is None else expressions.condition(where, source.handle))
 
-    def explain(self, expr: pl.Expr | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+    def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
 
-        `aggregates`: what is left for `aggregate` to decode once file indexes, which are read, have answered.
+        `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes, which are read, have answered. Raises Polars'
+        errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
         """
-        return explain.explain(scan.scan(self.handle(), at), expr, tuple(aggregates))
+        if not all(isinstance(one, pl.Expr) for one in aggregates):
+            msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
+            raise TypeError(msg)
+        source = scan.scan(self.handle(), at)
+        asked = expr if expr is None or isinstance(expr, pl.Expr) else expressions.condition(expr, source.handle, said="expr")
+        return explain.explain(source, asked, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """The same table with dynamic options put over its own, each checked. Raises `InvalidOption`."""

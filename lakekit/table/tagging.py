@@ -48,9 +48,9 @@ class Tagging(Opened):
         """
         return auto_tags.create_forced(self.handle()) if force else auto_tags.create(self.handle())
 
-    def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None) -> None:
+    def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, dry_run: bool = False) -> Expired:
         """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted. Raises as `create_tag` does."""
-        tags.replace(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"))
+        return tags.replace(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"), dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:
         """Gives a tag another name. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
@@ -82,12 +82,13 @@ class Tagging(Opened):
         """Gives a branch another name; writers to it should rest. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`."""
         branches.rename(self.handle(), name, new)
 
-    def fast_forward(self, name: str) -> None:
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
         """Brings the table to where a branch is: from the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own.
 
-        What was committed here since is given up. Writers should rest. Raises `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
+        What was committed here since is given up: the answer says which snapshots and tags; their data files stay until orphans are cleaned. Writers
+        should rest. Raises `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
         """
-        branches.fast_forward(self.handle(), name)
+        return branches.fast_forward(self.handle(), name, dry_run=dry_run)
 
     def rollback(self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
         """Makes an older snapshot the newest again, told by id, tag or time (the newest one at or before it); an expired one that a tag keeps comes back.

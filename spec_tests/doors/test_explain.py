@@ -36,6 +36,17 @@ def test_the_title_says_the_filter(flights, expr, title):
     assert flights.explain(expr).condition == title
 
 
+def test_a_text_is_a_filter_in_sql(flights):
+    told = flights.explain("day = '2013-02-08' AND carrier = '9E'")
+    same = flights.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E"))
+    assert (told.steps, told.rows_read, told.snapshot_id) == (same.steps, same.rows_read, same.snapshot_id)
+    for wrong, kind in (("nope = 1", lk.ColumnNotFound), ("day = (", lk.SchemaMismatch), (5, TypeError)):
+        with pytest.raises(kind, match=r"expr|SQL"):
+            flights.explain(wrong)
+    with pytest.raises(TypeError, match="expressions of Polars only"):
+        flights.explain(aggregates=["flight"])
+
+
 def test_words_of_a_predicate():
     assert words(TRUE) == "true"
     assert words(FALSE) == "false"
@@ -46,6 +57,20 @@ def test_words_of_a_predicate():
     assert words(And((Or((Leaf("a", "is null"), Leaf("b", "<", (Instant(0, 0),)))), Leaf("c", ">", (1.5,))))) == (
         "((a is null) | (b < 1970-01-01 00:00:00)) & (c > 1.5)"
     )
+
+
+@pytest.mark.parametrize(("kind", "column"), [("bitmap", "v"), ("bsi", "n"), ("range-bitmap", "n"), ("range-bitmap", "v")])
+def test_rows_that_an_index_names_are_told(tmp_path, kind, column):
+    """A bloom filter knows files only; the others know rows."""
+    table = lk.create(tmp_path, {"v": "STRING", "n": "INT"}, options={f"file-index.{kind}.columns": column, "metadata.stats-mode": "none"})
+    for turn in range(3):
+        table.append([{"v": f"{turn}-{row % 10}", "n": turn * 100 + row % 10} for row in range(50)])
+    wanted = pl.col(column) == ("1-3" if column == "v" else 103)
+    steps = [(step.what, step.before, step.after, step.why) for step in table.explain(wanted).steps]
+    assert steps[-2:] == [("files", 3, 1, "file index"), ("rows", 50, 5, "named by file index")]
+    table.alter(lk.reset_option(f"file-index.{kind}.columns"), lk.set_option("file-index.bloom-filter.columns", "v"))
+    table.rewrite_file_index()
+    assert {step.what for step in table.explain(pl.col("v") == "1-3").steps} == {"files"}
 
 
 # ---- two branches ----------------------------------------------------------------------------------------------------------------------------

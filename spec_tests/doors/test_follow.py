@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -103,6 +104,26 @@ def test_a_consumer_goes_on_where_it_was(tmp_path, mode):
     assert told(table.follow(until="latest", options={"consumer-id": "me"})) == []
 
 
+def test_a_consumer_that_begins_with_now_keeps_it(tmp_path):
+    """What is committed between two streams is not lost, though the first one had nothing to acknowledge."""
+    table = grown(tmp_path)
+    assert told(table.follow("latest", consumer="me", until="latest")) == []
+    assert table.consumers().rows() == [("me", 4)]
+    table.upsert([{"k": 7, "v": "g"}])
+    assert told(table.follow("latest", consumer="me", until="latest")) == [(4, "APPEND", [("+I", 7, "g")])]
+
+
+@pytest.mark.parametrize("place", [True, 1.5, "1", -1, 2**63])
+def test_places_that_no_consumer_has(tmp_path, place):
+    """A file that says them would be one that nobody reads: no consumer could be listed, no snapshot expire."""
+    table = grown(tmp_path)
+    with pytest.raises(lk.InvalidOption, match="next_snapshot"):
+        table.reset_consumer("me", next_snapshot=place)
+    assert table.consumers().is_empty()
+    with pytest.raises(lk.InvalidOption, match="cannot name a consumer"):
+        table.reset_consumer(5, next_snapshot=1)
+
+
 def test_a_consumer_whose_snapshots_are_gone_says_so(tmp_path):
     table = grown(tmp_path)
     next(table.follow(1, consumer="me")).ack()
@@ -131,6 +152,83 @@ def test_a_table_that_was_rolled_back_under_a_stream(tmp_path):
         (tmp_path / "snapshot" / f"snapshot-{number}").unlink()
     (tmp_path / "snapshot" / "LATEST").write_text("1")
     with pytest.raises(lk.SnapshotNotFound, match="expects snapshot 4, and the newest is 1"):
+        next(stream)
+
+
+def test_a_place_ahead_of_the_table(tmp_path):
+    table = grown(tmp_path)
+    with pytest.raises(lk.SnapshotNotFound, match=r"expects snapshot 9, and the newest is 3.*or begins it ahead of the table\? Begin anew with start="):
+        next(table.follow(9))
+    table.reset_consumer("me", next_snapshot=9)
+    with pytest.raises(lk.SnapshotNotFound, match=r"t\.reset_consumer\('me'\)"):
+        next(table.follow(1, consumer="me"))
+
+
+def test_a_table_that_is_dropped_under_a_stream(tmp_path):
+    """It would be waited for, for ever."""
+    for path, made in ((tmp_path / "grown", grown), (tmp_path / "empty", lambda path: lk.create(path, COLUMNS, **KEY, options={"bucket": "1"}))):
+        table = made(path)
+        drop = lambda: shutil.rmtree(path)  # noqa: B023, E731 - dropped in this turn
+        stream = following.follow(replace(table.handle(), world=Clock(drop, lambda: None).world()), "latest")
+        with pytest.raises(lk.TableNotFound, match="there is no such folder"):
+            next(stream)
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, {"a": "STRING", "b": "DOUBLE"}])
+def test_a_table_that_is_made_anew_under_a_stream(tmp_path, columns):
+    """Its snapshots have the numbers that are waited for, and its columns other meanings."""
+    table = grown(tmp_path / "t")
+    stream = table.follow(1, poll=0)
+    next(stream)
+    shutil.rmtree(tmp_path / "t")
+    anew = lk.create(tmp_path / "t", columns, primary_keys=list(columns)[:1], options={"bucket": "1"})
+    for number in range(3):
+        anew.upsert([dict(zip(columns, (number, "a") if columns == COLUMNS else (str(number), 1.0), strict=True))])
+    with pytest.raises(lk.SchemaChanged, match=r"made anew.*call t\.follow\(\) again"):
+        next(stream)
+
+
+def test_an_end_that_no_snapshot_reaches(tmp_path):
+    empty = lk.create(tmp_path / "empty", COLUMNS, **KEY, options={"bucket": "1"})
+    for until in (0, -1):
+        assert told(following.follow(replace(empty.handle(), world=Clock().world()), 1, until=until)) == []
+        assert told(grown(tmp_path / str(until)).follow(1, until=until)) == []
+
+
+def test_times_at_the_ends_of_the_calendar(tmp_path):
+    table = grown(tmp_path)
+    assert [one.snapshot_id for one in table.follow(datetime.min, until=3)] == [1, 2, 3]  # noqa: DTZ901 - naive ones are what is asked with
+    assert told(table.follow(1, until=datetime.min)) == []  # noqa: DTZ901
+    with pytest.raises(lk.SnapshotNotFound, match="no snapshot at or before"):
+        table.scan(at=datetime.min)  # noqa: DTZ901
+    assert table.scan(at=datetime.max).collect().rows() == [(1, "c")]  # noqa: DTZ901
+
+
+def test_a_producer_that_changes_under_a_stream(tmp_path):
+    """From the first snapshot with the new options on, the stream tells what a new one would."""
+    table = grown(tmp_path / "to", **{"changelog-producer": "input"})
+    stream = table.follow(3, until="latest")
+    next(stream)
+    table.alter(lk.set_option("changelog-producer", "none"))
+    table.upsert([{"k": 7, "v": "g"}])
+    assert told(stream) == [(4, "APPEND", [("+I", 7, "g")])]
+    table = grown(tmp_path / "from")
+    stream = table.follow(3, until="latest")
+    next(stream)
+    table.alter(lk.set_option("changelog-producer", "input"))
+    table.upsert([{"k": 7, "v": "g", "_row_kind": "-U"}], row_kind="_row_kind")
+    assert told(stream) == [(4, "APPEND", [("-U", 7, "g")])]
+
+
+def test_a_stream_that_may_not_go_on_with_new_options(tmp_path):
+    how = {"bucket": "1", "merge-engine": "partial-update", "changelog-producer": "lookup"}
+    table = lk.create(tmp_path, COLUMNS, **KEY, options=how)
+    table.upsert([{"k": 1, "v": "a"}])
+    stream = table.follow(1)
+    next(stream)
+    table.alter(lk.set_option("changelog-producer", "none"))
+    table.upsert([{"k": 1, "v": None}])
+    with pytest.raises(lk.InvalidOption, match="continuous reading is not supported"):
         next(stream)
 
 
@@ -174,8 +272,16 @@ def test_overwrites_that_would_be_told_twice_or_never_are_refused(tmp_path, keys
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
 def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "merge-engine": engine})
-    with pytest.raises(lk.InvalidOption, match=r"continuous reading is not supported.*'lookup' or 'full-compaction'"):
+    with pytest.raises(lk.InvalidOption, match=r"continuous reading is not supported.*'lookup'") as refused:
         table.follow()
+    for producer in ("lookup", "full-compaction", "input"):  # what it names works, and what works is named
+        try:
+            table.alter(lk.set_option("changelog-producer", producer))
+            table.follow()
+        except lk.InvalidOption:
+            assert f"'{producer}'" not in refused.value.message
+        else:
+            assert f"'{producer}'" in refused.value.message
 
 
 @pytest.mark.long
@@ -186,12 +292,15 @@ def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
         ("latest-delta", {}, "not something a stream begins with"),
         ("yesterday", {}, "start is one of latest-full"),
         ("from-snapshot", {}, "begins at a scan.snapshot-id"),
+        ("from-timestamp", {}, "set scan.timestamp-millis or scan.timestamp"),
+        ("from-creation-timestamp", {}, "set scan.creation-time-millis"),
+        ("from-file-creation-time", {}, "set scan.file-creation-time-millis"),
         (None, {"options": {"scan.tag-name": "v1"}}, "Cannot scan from tag in streaming mode"),
         (None, {"options": {"scan.snapshot-id": "1", "scan.timestamp-millis": "5"}}, "each name a snapshot"),
         (None, {"options": {"incremental-between": "1,2"}}, "t.changes"),
         (None, {"until": "tomorrow"}, "until is 'latest'"),
         (None, {"poll": -1}, "poll is a time in seconds"),
-        *((None, {"consumer": name}, "cannot name a consumer") for name in ("a/b", "", " ", "..", "c" * 250)),
+        *((None, {"consumer": name}, "cannot name a consumer") for name in ("a/b", "", " ", "..", "c" * 250, 5, b"x")),
         (None, {"options": {"consumer-id": ""}}, "cannot name a consumer"),
     ],
 )

@@ -114,6 +114,57 @@ def test_what_has_no_index(tmp_path, option, columns, kind):
     assert table.snapshots().height == 4
 
 
+def _torn(path) -> None:
+    path.write_bytes(path.read_bytes()[:9])
+
+
+def _scribbled(path) -> None:
+    path.write_bytes(path.read_bytes()[:-5] + b"\xff" * 5)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize(("harm", "anew"), [("unlink", False), (_torn, False), (_scribbled, True)])
+def test_indexes_that_are_lost_or_damaged_are_made_anew(tmp_path, keyed, harm, anew):
+    """Reads refuse and say what to do, a deep check names that remedy, and it helps."""
+    table = filled(tmp_path, keyed=keyed, **{"file-index.in-manifest-threshold": "1 b", BITMAP: "a"})
+    if keyed:
+        table.compact(full=True)
+    wanted, before = pl.col("a") == "2.3", rows(table)
+    for path in tmp_path.rglob("*.index"):
+        getattr(path, harm)() if isinstance(harm, str) else harm(path)
+    table = lk.open(tmp_path, options={"file-index.read.enabled": "true"})
+    remedy = "t.rewrite_file_index(anew=True)"
+    assert all(remedy in one.remedy for one in table.check(deep=True).problems)
+    if not anew:
+        for read in (lambda: table.scan().filter(wanted).collect(), lambda: table.aggregate(pl.len(), where=wanted)):
+            with pytest.raises((lk.Corrupt, StorageFailed)) as refused:
+                read()
+            assert remedy in refused.value.message
+            assert "file-index.read.enabled" in refused.value.message
+    assert table.with_options({"file-index.read.enabled": "false"}).scan().filter(wanted).collect()["k"].to_list() == [23]
+    table.rewrite_file_index(anew=anew)
+    assert table.check(deep=True).ok
+    assert table.explain(wanted).files_read == 1
+    assert rows(table) == before
+
+
+def test_indexes_are_made_anew_where_their_own_options_changed(tmp_path):
+    table = filled(tmp_path, keyed=False, **{BLOOM: "a", "file-index.in-manifest-threshold": "1 mb"})
+    one = "file-index.bloom-filter.a.items"
+
+    def sizes() -> list[int]:
+        return table.system("file_indexes").collect()["index_size_in_bytes"].to_list()
+
+    big = sizes()
+    table.alter(lk.set_option(one, "10"))
+    assert table.rewrite_file_index().snapshot_ids == ()
+    assert table.rewrite_file_index(anew=True, where="p = 1").added_file_count == 2
+    assert sorted(set(sizes()))[1:] == sorted(set(big))
+    assert table.rewrite_file_index(anew=True).added_file_count == 2  # the others are what they were
+    assert len(set(sizes())) == 1
+    assert table.scan().filter(pl.col("a") == "2.3").collect()["k"].to_list() == [23]
+
+
 def test_another_writer_was_faster(tmp_path, monkeypatch):
     table = filled(tmp_path, keyed=True, **{"file-index.in-manifest-threshold": "1 b"})
     table.alter(lk.set_option(BLOOM, "a"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
@@ -13,7 +14,7 @@ import sys
 
 import pytest
 
-from lakekit.cli import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, demo_query, main
+from lakekit.cli import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Out, demo_query, main
 from lakekit.table.opening import open as open_table
 
 
@@ -94,6 +95,25 @@ def test_a_plan_is_the_funnel(capsys, flights):
     code, out, _ = run(capsys, "plan", flights, "--format", "json")
     assert code == FINE
     assert all(set(json.loads(line)) == {"what", "before", "after", "why"} for line in out.splitlines())
+    of_all = open_table(flights).explain()
+    wanted = {"files": of_all.files_read, "rows": of_all.rows_read, "bytes": of_all.bytes_read}
+    assert {line["what"]: line["after"] for line in map(json.loads, out.splitlines())} == {f"read {what}": count for what, count in wanted.items()}
+
+
+def test_json_has_no_number_that_is_none(capsys):
+    """`NaN` and `Infinity` are no JSON: a reader of it would stop there."""
+    out = Out(argparse.Namespace(format="json", limit=None, color="never"))
+    rows = [(float("nan"), [1.5, float("inf")], {"a": {"b": float("-inf")}}, b"\x01")]
+    out.rows(("x", "y", "z", "w"), rows)
+    (line,) = capsys.readouterr().out.splitlines()
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    assert json.loads(line, parse_constant=refuse) == {"x": "NaN", "y": [1.5, "Infinity"], "z": {"a": {"b": "-Infinity"}}, "w": "01"}
+    out.format = "tsv"
+    out.rows(("y",), [([float("nan")],)])
+    assert capsys.readouterr().out == 'y\n["NaN"]\n'
 
 
 def test_features_are_listed(capsys):

@@ -65,7 +65,9 @@ def test_expire(run, table, capsys):
 def test_tags(run, table):
     assert run("tag", "create", "v1", "--at", "2", "--retain", "30 d", shape="table") == (FINE, f"{table.name} · tag v1: created\n", "")
     assert table.tags().select("tag", "snapshot_id").rows() == [("v1", 2)]
-    assert run("tag", "replace", "v1")[:2] == (FINE, [])
+    assert run("tag", "replace", "v1", "--dry-run")[1][0]["dry_run"] is True
+    assert table.tags()["snapshot_id"].to_list() == [2]
+    assert run("tag", "replace", "v1", shape="table")[1].startswith(f"{table.name} · tag v1: replaced\n{table.name} · gone: nothing")
     assert run("tag", "rename", "v1", "v2")[0] == FINE
     assert table.tags().select("tag", "snapshot_id").rows() == [("v2", 4)]
     assert run("tag", "delete", "v2", "--dry-run")[1][0]["dry_run"] is True
@@ -76,12 +78,50 @@ def test_tags(run, table):
     assert "takes one name" in run("tag", "create", "v2", "v3")[2]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tag", "create", "v2", "--dry-run"), "--dry-run goes with delete and replace, not with create"),
+        (("tag", "rename", "v1", "v2", "--dry-run"), "--dry-run goes with"),
+        (("tag", "automatic", "--dry-run"), "--dry-run goes with"),
+        (("tag", "delete", "v1", "--at", "2"), "--at goes with create and replace, not with delete"),
+        (("tag", "rename", "v1", "v2", "--retain", "1 d"), "--retain goes with"),
+        (("tag", "replace", "v1", "--since", "2020-01-01"), "--since goes with create"),
+        (("branch", "create", "b", "--dry-run"), "--dry-run goes with delete and forward, not with create"),
+        (("branch", "rename", "dev", "b", "--dry-run"), "--dry-run goes with"),
+        (("branch", "delete", "dev", "--tag", "v1"), "--tag goes with create"),
+    ],
+)
+def test_flags_that_an_action_does_not_heed_are_refused(run, table, arguments, said):
+    """What says `--dry-run` would else have been done."""
+    table.create_tag("v1", at=2)
+    table.create_branch("dev")
+    code, _, err = run(*arguments)
+    assert code == USAGE
+    assert said in err
+    assert table.tags()["tag"].to_list() == ["v1"]
+    assert table.branches()["branch"].to_list() == ["dev"]
+
+
+def test_files_that_go_with_a_replaced_tag(run, table):
+    table.create_tag("v1", at=2)
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    would, done = (run("tag", "replace", "v1", *dry)[1][0] for dry in (["--dry-run"], []))
+    assert would.pop("dry_run") and not done.pop("dry_run")
+    assert would == done
+    assert would["data_file_count"] == 2
+
+
 def test_branches_and_rollback(run, table):
     table.create_tag("v1", at=2)
     assert run("branch", "create", "dev", "--tag", "v1")[0] == FINE
     assert run("branch", "rename", "dev", "next")[0] == FINE
     assert table.branches()["branch"].to_list() == ["next"]
-    assert run("branch", "forward", "next", shape="table")[1] == f"{table.name} · branch next: main follows it\n"
+    assert run("branch", "forward", "next", "--dry-run")[1][0]["snapshot_ids"] == [3, 4]
+    assert table.snapshots()["snapshot_id"].max() == 4
+    said = run("branch", "forward", "next", shape="table")[1]
+    assert said.startswith(f"{table.name} · branch next: main follows it\n{table.name} · gone: 2 snapshots")
     assert table.snapshots()["snapshot_id"].max() == 2
     table.upsert([{"p": 0, "k": 9, "v": "late"}])
     assert run("rollback", "2", "--dry-run")[1][0]["snapshot_ids"] == [3]
@@ -105,6 +145,8 @@ def test_orphans(run, table, tmp_path):
     assert run("orphans", "--older-than", "9 d")[1] == []
     run("orphans", "--delete", "--dry-run")
     assert lost.exists()
+    assert run("orphans", shape="table")[1].endswith(f"{table.name} · would go: 1 file, 4 B; --delete removes them\n")
+    assert run("orphans", "--older-than", "9 d", shape="table")[1] == f"{table.name} · would go: nothing\n"
     assert len(run("orphans", "--delete")[1]) == 1
     assert not lost.exists()
     assert run("orphans", "--older-than", "some")[0] == USAGE

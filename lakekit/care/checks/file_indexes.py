@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.care.checks.notes import REWRITE
+from lakekit.care.checks.notes import INDEX_ANEW
 from lakekit.codec import bitmap, index_keys
 from lakekit.draw.words import cell, plural
 from lakekit.index import evaluate
@@ -40,7 +40,7 @@ def check(whole: Whole) -> None:
     path, where = (whole.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
     if path is None:
         return
-    with whole.notes.reading("file index", path):
+    with whole.notes.reading("file index", path, INDEX_ANEW):
         found = file_index.opened(whole.handle, whole.path, file, whole.handle.schema)
         if found is None:
             return
@@ -48,7 +48,7 @@ def check(whole: Whole) -> None:
             lost = next(_lost(found, field, whole.frame[field.name]), None) if _is_asked(found, field, whole.frame) else None
             if lost is not None:
                 message = f"{lost} by the index of column {field.name}: filters pass them over"
-                whole.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=REWRITE)
+                whole.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
 
 
 def _is_asked(found: File, field: Field, frame: pl.DataFrame) -> bool:

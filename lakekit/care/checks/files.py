@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.care.checks.footers import row_count
-from lakekit.care.checks.notes import LOST, RESTORE
+from lakekit.care.checks.notes import INDEX_ANEW, LOST, RESTORE
 from lakekit.draw.words import count
 from lakekit.files.places import data_file_paths
-from lakekit.model.data_file import format_of
+from lakekit.model.data_file import INDEX_SUFFIX, format_of
 from lakekit.world import each
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def check(handle: Handle, entries: Entries, at: list[str], what: str, notes: Not
             beside = handle.layout.extra_file(path, name)
             notes.paths.add(beside)
             if beside not in there:
-                remedy = "rewrite the file index, or compact the bucket: rows are safe, an index that is named must be there"
-                notes.wrong("extra file is missing", f"{names[i]} names {name}, which is not there", path=beside, field="_EXTRA_FILES", remedy=remedy)
+                message = f"{names[i]} names {name}, which is not there"
+                remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else LOST
+                notes.wrong("extra file is missing", message, path=beside, field="_EXTRA_FILES", remedy=remedy)
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
         return [(i, row_count(handle, at[i], format_of(names[i]), said[i], what, notes)) for i in chunk]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LOST = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
 REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
 RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
+INDEX_ANEW = "rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew from them"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,20 +37,20 @@ class Notes:
         self.advice.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
 
     @contextmanager
-    def reading(self, what: str, path: str) -> Iterator[None]:
-        """Around what reads a file: an error becomes a note. What lakekit cannot read is no fault of the table."""
+    def reading(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+        """Around what reads a file: an error becomes a note, with that `remedy` if it has one. What lakekit cannot read is no fault of the table."""
         self.paths.add(path)
         try:
             yield
         except FileMissing as missing:
-            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=LOST)
+            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or LOST)
         except (Unsupported, ValueOutOfRange) as refused:
             self.better(f"{what} was not looked into", refused.message, path=refused.path or path, remedy="let the engine that wrote it check it")
         except InvalidOption as refused:
             self.better(f"{what} was not looked into", refused.message, path=path, field=refused.key, remedy="set the option right")
         except LakekitError as damaged:
             named = getattr(damaged, "path", None) or path
-            self.wrong(f"{what} is unreadable", damaged.message, path=named, field=getattr(damaged, "field", None))
+            self.wrong(f"{what} is unreadable", damaged.message, path=named, field=getattr(damaged, "field", None), remedy=remedy or RESTORE)
         except blocks.FOREIGN as damaged:
             blocks.pass_interrupt(damaged)
-            self.wrong(f"{what} is unreadable", (str(damaged).splitlines() or [type(damaged).__name__])[0], path=path)
+            self.wrong(f"{what} is unreadable", (str(damaged).splitlines() or [type(damaged).__name__])[0], path=path, remedy=remedy or RESTORE)
