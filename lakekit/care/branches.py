@@ -18,7 +18,7 @@ from lakekit.care.outcome import Expired
 from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.meta import schemas, snapshots, tags
 from lakekit.model import hint
-from lakekit.model.layout import MAIN, is_plain
+from lakekit.model.layout import MAIN, flaw
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
@@ -138,17 +138,17 @@ def _check_name(handle: Handle, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
-    why = ""
+    why = flaw(name, roots.PREFIX)
     if name == MAIN:
-        why = "is the branch that every table begins with"
+        why = "it is the branch that every table begins with"
     elif not name.strip():
-        why = "is blank"
+        why = "it is blank"
     elif name.isdigit():
-        why = "is a number, and would be taken for a snapshot"
-    elif not (is_plain(name) and is_plain(f"{roots.PREFIX}{name}")) or name != name.strip():
-        why = "is part of a directory's name, so no / \\, control characters or blanks at its ends"
-    if why:
-        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: it {why}", key="branch", value=name)
+        why = "it is a number, and would be taken for a snapshot"
+    elif why is None and name != name.strip():
+        why = "it has blanks at its ends"
+    if why is not None:
+        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: {why}", key="branch", value=name)
 
 
 def _check_other(handle: Handle, name: str) -> None:

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lakekit.care import removal, roots
+from lakekit.care import consumers, removal, roots
+from lakekit.care.given import whole
 from lakekit.care.outcome import Expired, expired
 from lakekit.errors import InvalidOption, LakekitError
-from lakekit.meta import consumers, snapshots
+from lakekit.meta import snapshots
 from lakekit.model import hint
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def of_changelogs(handle: Handle) -> Retained:
 
 
 def given(retained: Retained, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> Retained:
-    """The same with what a caller says put over it."""
-    said = {"most": retain_max, "fewest": retain_min, "since_ms": older_than_ms, "at_once": max_deletes}
-    return replace(retained, **{name: value for name, value in said.items() if value is not None})
+    """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
+    said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
+    counts = {name: whole(value, key) for name, (key, value) in said.items() if value is not None}
+    return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
 
 
 # ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[i
     low = max(known[-1] - retained.most + 1, known[0])
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
     if not handle.options.consumer_changelog_only:
-        end = min([end, *(consumer.next_snapshot for consumer in consumers.all(handle).values())])
+        end = min([end, *consumers.waiting(handle)])
     return low, end
 
 
@@ -191,5 +193,4 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
 def _changelog_bounds(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> range:
     """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
-    waiting = [consumer.next_snapshot for consumer in consumers.all(handle).values()]
-    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *waiting]) + 1)
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.waiting(handle)]) + 1)

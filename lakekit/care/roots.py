@@ -85,12 +85,20 @@ def _read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
             snapshot = torn.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
         else:
             snapshot = torn.read_listed(handle, seen, Snapshot.from_json)
+    except Corrupt as damaged:
+        raise stops(damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then") from damaged
     except FileMissing:
         msg = f"{seen.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
         raise Conflict(msg) from None
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
     return Root(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+
+
+def stops(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
+    """The error of a file that keeps others and says nothing: nobody may delete what it may need."""
+    text = f"{damaged.message}. It is {what}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
+    return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
 def oldest(some: Iterable[Root]) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import ConsumerNotFound, InvalidOption
 from lakekit.meta import torn
 from lakekit.model.consumer import Consumer
-from lakekit.model.layout import is_plain
+from lakekit.model.layout import flaw, is_plain
 
 if TYPE_CHECKING:
     from lakekit.meta.torn import Place
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
 def check_id(consumer_id: str) -> None:
     """Raises `InvalidOption` for what cannot name a consumer: nobody would find its place again."""
-    if not consumer_id.strip() or not is_plain(consumer_id) or not is_plain(f"consumer-{consumer_id}"):
-        msg = f"{consumer_id[:80]!a} cannot name a consumer: it is part of a file's name, so not blank and no / or \\"
+    if not isinstance(consumer_id, str):
+        msg = f"a consumer's id is a text, not {type(consumer_id).__name__}"
+        raise TypeError(msg)
+    why = flaw(consumer_id, "consumer-") if consumer_id.strip() else "it is blank"
+    if why is not None:
+        msg = f"{consumer_id[:80]!a} cannot name a consumer: {why}"
         raise InvalidOption(msg, key="consumer-id", value=consumer_id)
 
 
