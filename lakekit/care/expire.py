@@ -112,6 +112,7 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
         if stays:
             with suppress(LakekitError):
                 handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
+        _keep_latest(handle, end, known[-1])
         handle.storage.delete([root.path for root in gone])
         _say_earliest(handle, end)
 
@@ -152,6 +153,15 @@ def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], nu
 def _say_earliest(handle: Handle, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
         handle.storage.put(handle.layout.earliest_hint, hint.encode(number))
+
+
+def _keep_latest(handle: Handle, end: int, newest: int) -> None:
+    """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
+    storage, path = handle.storage, handle.layout.latest_hint
+    with suppress(LakekitError):
+        said = hint.decode(storage.read(path, 0, 32))
+        if said is not None and said < end:
+            storage.put(path, hint.encode(newest))
 
 
 def _as_changelog(handle: Handle, root: Root) -> Root:
