@@ -113,6 +113,7 @@ def fast_forward(handle: Handle, name: str) -> None:
     for tag in kept:
         roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag.name) for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept])
+    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(handle) if number >= first.id])  # of the line that is given up
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
         storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
