@@ -117,7 +117,8 @@ def _starts(handle: Handle, kept: Sequence[Root]) -> tuple[list[Root], list[Root
     A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
     """
     places_of = _by_place(kept)
-    starts, steps = [], []
+    starts: list[Root] = []
+    steps: list[Root] = []
     for root in kept:
         same = places_of.get((root.branch, root.snapshot.id))
         if root.kind == "tag" and (same is None or same.snapshot != root.snapshot):

@@ -123,11 +123,12 @@ class Caring(Opened):
     def check(self, *, deep: bool = False) -> Report:
         """Looks the newest snapshot through: files exist and have the sizes and row counts that are said, keys, levels, buckets, index files agree.
 
-        And whether schemas or snapshots are missing, or the hint LATEST is wrong in a way that the reference engine believes.
+        And whether schemas or snapshots are missing, or one that keeps files (a snapshot, tag, changelog or consumer of any branch) cannot be read, or the
+        hint LATEST is wrong in a way that the reference engine believes.
 
-        `deep` reads the rows too, one data file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file indexes
-        find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised. Raises
-        `TableNotFound` and what else opening raises.
+        `deep` reads the rows too, one data or changelog file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file
+        indexes find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised.
+        Raises `TableNotFound` and what else opening raises.
         """
         found = check.check(self.handle(), deep=deep)
         self._seen.checked = found.line
