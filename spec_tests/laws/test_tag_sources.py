@@ -155,3 +155,26 @@ def test_where_the_clock_makes_no_tags_none_is_forced(tmp_path, mode):
     table.upsert([{"k": 1}])
     assert table.create_automatic_tags(force=True) == []
     assert (table.snapshots().height, table.tags().height) == (1, 0)
+
+
+@pytest.mark.parametrize("mark", [2**63 - 1, -(2**63) + 1, 10**17, 253_402_300_800_000])
+def test_a_watermark_that_no_period_has_makes_no_tag(tmp_path, mark):
+    """The commit was done, and raised OverflowError: a stream that has an end says so by the greatest watermark there is."""
+    options = {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "Asia/Tokyo", "bucket": "1"}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
+    for identifier, watermark in enumerate((10 * DAY, mark, mark), 1):
+        with table.writer(commit_user="job") as writer:
+            writer.write([{"k": identifier}])
+            table.commit(writer.prepare(), commit_user="job", identifier=identifier, watermark=watermark)
+    assert named(table) == {"1970-01-10": 1}
+    assert table.create_automatic_tags(force=True) == []
+
+
+@pytest.mark.parametrize("length", ["0 ms", "36501 d", "106751991167 d"])
+def test_a_period_that_is_none(tmp_path, length):
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period-duration": length, "bucket": "1", "write-only": "true"}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
+    table.upsert([{"k": 1}])
+    for force in (False, True):
+        with pytest.raises(lk.InvalidOption, match=r"takes a millisecond to 36500 days|the delay must be shorter"):
+            table.create_automatic_tags(force=force)
