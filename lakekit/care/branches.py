@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _FIRST = "schema"
 _DEEPEST = 4
+_READ_ALONG = ("scan.fallback-branch", "scan.primary-branch")
+"""The options by which a branch is read along with another one."""
 
 
 def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
@@ -51,11 +53,9 @@ def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
 
 
 def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
-    """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where the table's options read it."""
+    """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
     _check_other(handle, name)
-    for key, used in (("scan.fallback-branch", handle.options.scan_fallback_branch), ("scan.primary-branch", handle.options.scan_primary_branch)):
-        if used == name:
-            raise InvalidOption(f"branch {name!r} is {key} of {handle.name}: t.alter(lk.reset_option({key!r})) first", key=key, value=name)
+    _check_unread(handle, name, "")
     there = roots.on(handle, name)
     ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
     if not dry_run:
@@ -71,6 +71,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
     """
     _check_other(handle, name)
     _check_name(handle, new)
+    _check_unread(handle, name, ", and set it again afterwards")
     old, there = handle.layout.branch_dir(name), handle.layout.branch_dir(new)
     mine, others = (_contents(handle, directory) for directory in (old, there))
     is_schema = f"{_FIRST}/"
@@ -159,6 +160,20 @@ def _check_other(handle: Handle, name: str) -> None:
     if name not in roots.branches(handle):
         known = ", ".join(roots.branches(handle)[1:])
         raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
+
+
+def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
+    """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
+    asked = [(handle.layout.branch, handle.options.given)]
+    for branch in roots.branches(handle):
+        with suppress(LakekitError):  # one that is half there reads nothing
+            asked.append((branch, schemas.latest(roots.on(handle, branch)).options))
+    for branch, options in asked:
+        for key in _READ_ALONG:
+            if branch != name and options.get(key) == name:
+                table = "t" if branch == handle.layout.branch else f"t.branch({branch!r})"
+                whose = handle.name if branch == MAIN else f"branch {branch!r} of {handle.name}"
+                raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
 
 
 def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:

@@ -119,3 +119,26 @@ def test_changelogs_of_the_line_that_is_given_up_go(tmp_path):
     table.upsert([{"k": 9, "v": "new"}])
     assert sorted(table.changes(2).collect().rows()) == [("+I", 9, "new")]
     assert table.check(deep=True).ok
+
+
+@pytest.mark.parametrize("key", ["scan.fallback-branch", "scan.primary-branch"])
+@pytest.mark.parametrize("change", [lambda t: t.delete_branch("f"), lambda t: t.rename_branch("f", "g")])
+def test_a_branch_that_is_read_along_stays_what_it_is(tmp_path, key, change):
+    """Another name was given to it, and from another branch it was removed: its partitions were missing, and nobody said so."""
+    table = lk.create(tmp_path / "t", {"dt": "STRING", "v": "INT"}, partition_keys=["dt"])
+    table.append([{"dt": "a", "v": 1}])
+    table.create_branch("f")
+    table.create_branch("x")
+    table.branch("f").append([{"dt": "b", "v": 2}])
+    table.alter(lk.set_option(key, "f"))
+    for one, said in ((table, r"t\.alter"), (table.branch("x"), r"t\.branch\('main'\)\.alter"), (table.with_options({key: "f"}), r"t\.alter")):
+        with pytest.raises(lk.InvalidOption, match=rf"branch 'f' is {key} of t: {said}\(lk.reset_option\('{key}'\)\) first"):
+            change(one)
+    assert rows(table) == [("a", 1), ("b", 2)]
+    table.alter(lk.reset_option(key))
+    table.branch("x").alter(lk.set_option(key, "f"))
+    with pytest.raises(lk.InvalidOption, match=rf"branch 'f' is {key} of branch 'x' of t: t\.branch\('x'\)\.alter"):
+        change(table)
+    table.delete_branch("x")
+    change(table)
+    assert rows(table) == [("a", 1)]
