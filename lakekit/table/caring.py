@@ -108,8 +108,9 @@ class Caring(Opened):
         """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.
 
         One row a file: `path`, `kind` (data, manifest, index, statistics, temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or
-        an age, are meant; None: a day, so that no commit under way loses its files. Empty directories that are as old go too. Raises `Conflict` where so much
-        would go that the metadata looks lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
+        an age such as "2 d", are meant; None: a day, so that no commit under way loses its files. Ages are told by the clock of the storage; a dry run writes
+        nothing and takes this machine's for it. Empty directories that are as old go too. Raises `Conflict` where so much would go that the metadata looks
+        lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
         """
         return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force)
 
