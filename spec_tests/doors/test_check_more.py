@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
+from spec_tests.doors.test_check import Copy
 from spec_tests.doors.views import TABLES
 
 
@@ -131,3 +132,25 @@ def test_a_changelog_file_of_another_format_that_cannot_be_read(tmp_path, form):
 @pytest.mark.parametrize("name", ["changelog_input", "changelog_lookup", "changelog_full_compaction", "changelog_partitioned", "changelog_file_options"])
 def test_changelog_files_of_the_reference_are_fine(name):
     assert lk.open(str(TABLES / name)).check(deep=True).ok
+
+
+# ---- null counts -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("root", ["ARRAY", "MAP", "ROW", "VARBINARY", "BINARY"])
+def test_null_counts_of_columns_without_bounds_are_looked_at(root):
+    """Filters by `is_null` pass files over by them, whatever the type."""
+    found = 0
+    for case in ("types_nested_avro", "types_nested_orc", "types_scalars_parquet", "types_scalars_avro"):
+        names = [field.name for field in Copy(case).handle.schema.fields if field.type.root == root]
+        listed = Copy(case).live.file(0).value_stats_cols
+        told = [field.name for field in Copy(case).handle.schema.fields] if listed is None else list(listed)
+        for name in set(names) & set(told):
+            copy, at = Copy(case), told.index(name)
+            counts = copy.live.column("value_null_counts")[0].as_py()
+            if counts and counts[at] is not None:
+                copy.say(0, value_null_counts=[*counts[:at], counts[at] + 1, *counts[at + 1 :]])
+                copy.commit()
+                assert [(one.what, one.field) for one in copy.table.check(deep=True).problems] == [("statistics are false", f"_VALUE_STATS.{name}")]
+                found += 1
+    assert found
