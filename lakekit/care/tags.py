@@ -169,7 +169,8 @@ def _since(handle: Handle, time_ms: int) -> Snapshot:
     if kept is not None and (found is None or kept.time_millis < found.time_millis):
         return kept
     if found is None:
-        raise SnapshotNotFound(f"{handle.name} has no snapshot at or after {time_ms} ms; {snapshots.describe_range(handle)}", name=str(time_ms))
+        msg = f"{handle.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        raise SnapshotNotFound(msg, name=str(time_ms))
     return found
 
 
