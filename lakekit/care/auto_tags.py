@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 _MILLI = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for year in (1001, 9999))
+"""Between these times, in milliseconds since 1970, years have four digits in every zone."""
 _LOOKED_AT_BYTES = 2_000
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?")
 _FARTHEST = timedelta(hours=18)
+_LONGEST = timedelta(days=36_500)
 BATCH_PREFIX = "batch-write-"
 
 
@@ -54,8 +57,9 @@ def create(handle: Handle) -> list[str]:
     length, delay = auto_tags.length(handle), timedelta(milliseconds=handle.options.tag_creation_delay_ms)
     if delay >= length:
         raise InvalidOption(f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter", key="tag.creation-delay")
-    if length < _MILLI:
-        raise InvalidOption("a period of automatic tags takes some time", key="tag.creation-period-duration")
+    if not _MILLI <= length <= _LONGEST:
+        msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_LONGEST.days} days"
+        raise InvalidOption(msg, key="tag.creation-period-duration")
     last = _last(handle)
     period = None if last is None else auto_tags.period_of(handle, last.name)
     due = None if period is None else period + length
@@ -123,11 +127,17 @@ def _since(handle: Handle, number: int) -> list[Snapshot]:
 
 
 def _time(handle: Handle, snapshot: Snapshot) -> datetime | None:
-    """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark."""
-    if handle.options.tag_automatic_creation != "watermark":
-        return wall_clock(snapshot.time_millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
-    watermark = snapshot.watermark_or_none
-    return None if watermark is None else wall_clock(watermark, handle.options.sink_watermark_time_zone, "sink.watermark-time-zone")
+    """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark, or one that no period has.
+
+    A stream that has an end says so by the greatest watermark that there is: no name of a period has room for its year.
+    """
+    by_clock = handle.options.tag_automatic_creation != "watermark"
+    millis = snapshot.time_millis if by_clock else snapshot.watermark_or_none
+    if millis is None or not _FIRST_MS <= millis < _END_MS:
+        return None
+    if by_clock:
+        return wall_clock(millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
+    return wall_clock(millis, handle.options.sink_watermark_time_zone, "sink.watermark-time-zone")
 
 
 def wall_clock(millis: int, zone: str | None, key: str) -> datetime:

@@ -18,13 +18,15 @@ from lakekit.care.outcome import Expired
 from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.meta import schemas, snapshots, tags
 from lakekit.model import hint
-from lakekit.model.layout import MAIN, is_plain
+from lakekit.model.layout import MAIN, flaw
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 _FIRST = "schema"
 _DEEPEST = 4
+_READ_ALONG = ("scan.fallback-branch", "scan.primary-branch")
+"""The options by which a branch is read along with another one."""
 
 
 def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
@@ -51,11 +53,9 @@ def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
 
 
 def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
-    """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where the table's options read it."""
+    """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
     _check_other(handle, name)
-    for key, used in (("scan.fallback-branch", handle.options.scan_fallback_branch), ("scan.primary-branch", handle.options.scan_primary_branch)):
-        if used == name:
-            raise InvalidOption(f"branch {name!r} is {key} of {handle.name}: t.alter(lk.reset_option({key!r})) first", key=key, value=name)
+    _check_unread(handle, name, "")
     there = roots.on(handle, name)
     ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
     if not dry_run:
@@ -71,6 +71,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
     """
     _check_other(handle, name)
     _check_name(handle, new)
+    _check_unread(handle, name, ", and set it again afterwards")
     old, there = handle.layout.branch_dir(name), handle.layout.branch_dir(new)
     mine, others = (_contents(handle, directory) for directory in (old, there))
     is_schema = f"{_FIRST}/"
@@ -116,6 +117,7 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
     for tag in kept:
         roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag.name) for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept])
+    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(handle) if number >= first.id])  # of the line that is given up
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
         storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
@@ -142,17 +144,17 @@ def _check_name(handle: Handle, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
-    why = ""
+    why = flaw(name, roots.PREFIX)
     if name == MAIN:
-        why = "is the branch that every table begins with"
+        why = "it is the branch that every table begins with"
     elif not name.strip():
-        why = "is blank"
+        why = "it is blank"
     elif name.isdigit():
-        why = "is a number, and would be taken for a snapshot"
-    elif not (is_plain(name) and is_plain(f"{roots.PREFIX}{name}")) or name != name.strip():
-        why = "is part of a directory's name, so no / \\, control characters or blanks at its ends"
-    if why:
-        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: it {why}", key="branch", value=name)
+        why = "it is a number, and would be taken for a snapshot"
+    elif why is None and name != name.strip():
+        why = "it has blanks at its ends"
+    if why is not None:
+        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: {why}", key="branch", value=name)
 
 
 def _check_other(handle: Handle, name: str) -> None:
@@ -162,6 +164,20 @@ def _check_other(handle: Handle, name: str) -> None:
     if name not in roots.branches(handle):
         known = ", ".join(roots.branches(handle)[1:])
         raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
+
+
+def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
+    """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
+    asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
+    for branch in roots.branches(handle):
+        with suppress(LakekitError):  # one that is half there reads nothing
+            asked.append((branch, schemas.latest(roots.on(handle, branch)).options))
+    for branch, options in asked:
+        for key in _READ_ALONG:
+            if branch != name and options.get(key) == name:
+                table = "t" if branch == handle.layout.branch else f"t.branch({branch!r})"
+                whose = handle.name if branch == MAIN else f"branch {branch!r} of {handle.name}"
+                raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
 
 
 def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """A table looked through: whether its snapshots are there, and everything that the newest one names, whole and as it is said to be.
 
     history    numbers of snapshots, hints         care/checks/history.py
+    keeping    what keeps files can be read        care/checks/keeping.py
     metadata   lists, manifests, counts            care/checks/metadata.py
     files      presence, size, footers             care/checks/files.py
     levels     key ranges, overlap, buckets        care/checks/levels.py
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.care.checks import advice, files, history, index, levels, metadata, rows
+from lakekit.care.checks import advice, files, history, index, keeping, levels, metadata, rows
 from lakekit.care.checks.notes import Notes
 from lakekit.care.report import Report
 from lakekit.meta import snapshots
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check(handle: Handle, *, deep: bool = False) -> Report:
-    """Looks through the newest snapshot; `deep`: through the rows of every data file too, one file at a time.
+    """Looks through the newest snapshot; `deep`: through the rows of every data and changelog file too, one file at a time.
 
     What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
     """
@@ -42,6 +43,7 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
     history.check(handle, notes)
     if snapshot is not None:
         _look(handle, snapshot, notes, deep=deep)
+    keeping.check(handle, notes)
     return Report(
         table=handle.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -56,7 +58,9 @@ def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> No
     found = metadata.check(handle, snapshot, notes)
     changelog = files.paths(handle, found.changelog, notes)
     if changelog is not None:
-        files.check(handle, found.changelog, changelog, "changelog file", notes)
+        told = files.check(handle, found.changelog, changelog, "changelog file", notes)
+        if deep:
+            rows.check(handle, found.changelog, changelog, told, None, notes)
     at = files.paths(handle, found.live, notes)
     if at is None:
         return

@@ -6,11 +6,13 @@ Source: ENGINE.md 5.12; `ConsumerManager`, `ResetConsumerProcedure`, `ClearConsu
 from __future__ import annotations
 
 import re
-from operator import index
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from lakekit.care import roots
+from lakekit.care.given import whole
 from lakekit.care.outcome import Expired
-from lakekit.errors import InvalidOption
+from lakekit.errors import Corrupt, InvalidOption
 from lakekit.meta import consumers
 
 if TYPE_CHECKING:
@@ -23,21 +25,27 @@ def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
     """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
     consumers.check_id(consumer_id)
     if next_snapshot is None:
-        consumers.read(handle, consumer_id)
+        with suppress(Corrupt):  # one that nobody can read keeps every snapshot: it can be forgotten all the same
+            consumers.read(handle, consumer_id)
         handle.storage.delete([handle.layout.consumer(consumer_id)])
         return
-    number = _number(next_snapshot)
-    if number is None or not 0 <= number <= _GREATEST:
-        raise InvalidOption(f"next_snapshot={next_snapshot!r} is no snapshot's number, such as 7", key="next_snapshot", value=str(next_snapshot))
+    number = whole(next_snapshot, "next_snapshot")
+    if number > _GREATEST:
+        raise InvalidOption(f"next_snapshot={number} is no snapshot's number", key="next_snapshot", value=str(number))
     consumers.record(handle, consumer_id, number)
 
 
-def _number(given: Any) -> int | None:
-    """A whole number, also one of numpy; None for anything else, which nobody could read back."""
-    try:
-        return None if isinstance(given, bool) else index(given)
-    except TypeError:
-        return None
+def waiting(handle: Handle) -> list[int]:
+    """The snapshots that consumers want next. Raises `Corrupt` where one cannot be read: nobody can tell what it has not read yet."""
+    found = []
+    for name in consumers.ids(handle):
+        try:
+            place = consumers.find(handle, name)
+        except Corrupt as damaged:
+            remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
+            raise roots.stops(damaged, "a consumer", handle.layout.consumer(name), remedy) from damaged
+        found += [] if place is None else [place.next_snapshot]
+    return found
 
 
 def expire(handle: Handle, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False) -> Expired:
@@ -69,6 +77,8 @@ def expire_old(handle: Handle, age_ms: int | None, *, including: str | None, exc
 
 
 def _pattern(text: str | None, key: str) -> re.Pattern[str] | None:
+    if text is not None and not isinstance(text, str):
+        raise InvalidOption(f"{key}= takes a regular expression as a text, not {type(text).__name__}", key=key, value=str(text))
     try:
         return None if text is None else re.compile(text)
     except re.error as wrong:

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lakekit.care import removal, roots
+from lakekit.care import consumers, removal, roots
+from lakekit.care.given import whole
 from lakekit.care.outcome import Expired, expired
 from lakekit.errors import InvalidOption, LakekitError
-from lakekit.meta import consumers, snapshots
+from lakekit.meta import snapshots
 from lakekit.model import hint
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def of_changelogs(handle: Handle) -> Retained:
 
 
 def given(retained: Retained, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> Retained:
-    """The same with what a caller says put over it."""
-    said = {"most": retain_max, "fewest": retain_min, "since_ms": older_than_ms, "at_once": max_deletes}
-    return replace(retained, **{name: value for name, value in said.items() if value is not None})
+    """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
+    said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
+    counts = {name: whole(value, key) for name, (key, value) in said.items() if value is not None}
+    return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
 
 
 # ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
@@ -110,6 +112,7 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
         if stays:
             with suppress(LakekitError):
                 handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
+        _keep_latest(handle, end, known[-1])
         handle.storage.delete([root.path for root in gone])
         _say_earliest(handle, end)
 
@@ -132,7 +135,7 @@ def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[i
     low = max(known[-1] - retained.most + 1, known[0])
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
     if not handle.options.consumer_changelog_only:
-        end = min([end, *(consumer.next_snapshot for consumer in consumers.all(handle).values())])
+        end = min([end, *consumers.waiting(handle)])
     return low, end
 
 
@@ -150,6 +153,15 @@ def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], nu
 def _say_earliest(handle: Handle, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
         handle.storage.put(handle.layout.earliest_hint, hint.encode(number))
+
+
+def _keep_latest(handle: Handle, end: int, newest: int) -> None:
+    """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
+    storage, path = handle.storage, handle.layout.latest_hint
+    with suppress(LakekitError):
+        said = hint.decode(storage.read(path, 0, 32))
+        if said is not None and said < end:
+            storage.put(path, hint.encode(newest))
 
 
 def _as_changelog(handle: Handle, root: Root) -> Root:
@@ -191,5 +203,4 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
 def _changelog_bounds(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> range:
     """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
-    waiting = [consumer.next_snapshot for consumer in consumers.all(handle).values()]
-    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *waiting]) + 1)
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.waiting(handle)]) + 1)

@@ -8,11 +8,13 @@ Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lakekit.care import success_file
+from lakekit.care.given import whole
 from lakekit.care.outcome import Expired
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
@@ -25,7 +27,7 @@ from lakekit.model.partition_time import time_ms
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
@@ -68,7 +70,7 @@ def expire(
     else:
         over = [row for row, time in found.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
-    over = over[: options.partition_expiration_max_num if most is None else most]
+    over = over[: options.partition_expiration_max_num if most is None else whole(most, "max_expires")]
     if not dry_run:
         size = options.partition_expiration_batch_size or len(over) or 1
         for at in range(0, len(over), size):
@@ -160,6 +162,8 @@ def _marked(handle: Handle, directories: list[str]) -> list[str]:
 
 
 def _directory(handle: Handle, spec: Mapping[str, Any]) -> str:
+    if not isinstance(spec, Mapping):
+        raise InvalidOption(f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}", key="partitions")
     keys = handle.schema.partition_keys
     if set(spec) != set(keys) or not keys:
         has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"

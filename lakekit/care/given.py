@@ -1,8 +1,10 @@
-"""Durations and times as a caller gives them."""
+"""Durations, times and counts as a caller gives them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import index
+from typing import Any
 
 from lakekit.errors import InvalidOption
 from lakekit.options.option import read_duration
@@ -14,6 +16,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def duration_ms(given: str | timedelta, key: str) -> int:
     """A duration in milliseconds: a `timedelta`, or a text as options have it, "7 d", "36 h", "PT1H". Raises `InvalidOption`."""
     if isinstance(given, timedelta):
+        if given < timedelta():
+            raise InvalidOption(f"{key}= takes a duration, which is not below 0; found {given}", key=key, value=str(given))
         return given // _MILLI
     if not isinstance(given, str):
         msg = f"{key}= takes a timedelta or a text such as '7 d', not {type(given).__name__}"
@@ -34,3 +38,14 @@ def time_ms(given: str | datetime, key: str) -> int:
         return ((found.astimezone(UTC) if found.tzinfo is None else found) - _EPOCH) // _MILLI  # a float of seconds loses thousandths
     except (ValueError, OverflowError):
         raise InvalidOption(f"{key}= takes a time such as 2024-03-31 12:00:00; found {str(given)[:100]!r}", key=key, value=str(given)) from None
+
+
+def whole(given: Any, key: str, *, least: int = 0) -> int:
+    """A count, also one of numpy. Raises `InvalidOption` for what is none, or fewer than `least`."""
+    try:
+        found = None if isinstance(given, bool) else index(given)
+    except TypeError:
+        found = None
+    if found is None or found < least:
+        raise InvalidOption(f"{key}= takes a whole number, {least} or more; found {ascii(given)[:100]}", key=key, value=str(given))
+    return found

@@ -9,9 +9,10 @@ What a root needs:
     changelog   the changelog list and what is in it; where the table has no changelog producer, base and delta list, and the files of the delta that a
                 flush made: they are the changelog
 
-A row of snapshots without gaps is looked at in steps: a file that went is named by a DELETE of the next snapshot, and what the later ones hold is live at the
-first or added since. Each list and each manifest is read once, many side by side. A root of `kept` that cannot be read raises; of one that goes, files that
-are gone already are passed over.
+A row of snapshots of which each goes on from the one before is looked at in steps: a file that went is named by a DELETE of the next snapshot, and what the
+later ones hold is live at the first or added since. That one goes on from another shows in its base list, which names all manifests of that one and no
+others; numbers tell nothing: main may have gone forward to a branch whose first snapshots had expired. Each list and each manifest is read once, many side by
+side. A root of `kept` that cannot be read raises; of one that goes, files that are gone already are passed over.
 Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`, `ChangelogDeletion`, `FileDeletionBase`.
 """
 
@@ -78,10 +79,9 @@ def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -
     """
     if not gone:
         return Unneeded()
-    later = _later(gone, kept)
-    _read_lists(handle, gone, kept, later)
+    _read_lists(handle, [*gone, *kept])
     lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
-    for path in _lists(handle, kept, missing_ok=False, later=later, oldest=roots.oldest([*gone, *kept])):
+    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
         lists.pop(path, None)
     data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
     index, index_manifests = _index(handle, gone, kept)
@@ -111,16 +111,23 @@ def _by_place(some: Iterable[Root]) -> dict[tuple[str, int], Root]:
     return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
 
 
-def _starts(kept: Sequence[Root]) -> tuple[list[Root], list[Root]]:
-    """The roots of which everything is looked at, and the snapshots that follow another one, of which only what they added."""
+def _starts(handle: Handle, kept: Sequence[Root]) -> tuple[list[Root], list[Root]]:
+    """The roots of which everything is looked at, and the snapshots that go on from another one, of which only what they added.
+
+    A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
+    """
     places_of = _by_place(kept)
-    starts, steps = [], []
+    starts: list[Root] = []
+    steps: list[Root] = []
     for root in kept:
         same = places_of.get((root.branch, root.snapshot.id))
-        if root.kind == "snapshot" and (root.branch, root.snapshot.id - 1) in places_of:
-            steps.append(root)
-        elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
+        if root.kind == "tag" and (same is None or same.snapshot != root.snapshot):
             starts.append(root)
+    before: tuple[tuple[str, int], set[str]] | None = None
+    for (branch, number), root in sorted(places_of.items()):
+        base, delta = ({file.name for file in manifests.manifest_files(handle, root.snapshot, which)} for which in ("base", "delta"))
+        (steps if before == ((branch, number - 1), base) else starts).append(root)
+        before = (branch, number), base | delta
     return starts, steps
 
 
@@ -235,7 +242,7 @@ def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entr
 
 def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
     """The names of those files that a kept root needs, and of what lies beside them."""
-    starts, steps = _starts(kept)
+    starts, steps = _starts(handle, kept)
     whole = [manifests.manifest_files(handle, root.snapshot) for root in starts]
     files.of([file for listed in whole for file in listed])  # all at once, which is faster
     parts = [columns_of.fold([files.of(listed)]) for listed in whole]
@@ -287,21 +294,9 @@ def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> d
 # ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _later(gone: Sequence[Root], kept: Sequence[Root]) -> set[str]:
-    """The paths of the snapshots whose base list need not be read: it names manifests of the snapshot before, or such as none of those that go can name.
-
-    A manifest is named by the snapshot that wrote it and by its successors, whose numbers are higher, in whatever branch.
-    """
-    newest = max(root.snapshot.id for root in gone)
-    return {root.path for root in _starts(kept)[1] if root.snapshot.id > newest}
-
-
-def _read_lists(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], steps: Collection[str]) -> None:
+def _read_lists(handle: Handle, some: Sequence[Root]) -> None:
     """Reads all manifest lists that are asked for below, side by side."""
-    gone_lists = [(root.snapshot, which) for root in gone for which, _, _ in _held(handle, root)]
-    deltas = [(root.snapshot, which) for root in kept if root.path in steps for which, _, _ in _held(handle, root) if which != "base"]
-    whole = [(root.snapshot, which) for root in kept if root.path not in steps for which, _, _ in _held(handle, root)]
-    manifests.read_lists(handle, [*gone_lists, *deltas, *whole])
+    manifests.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _held(handle, root)])
 
 
 def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
@@ -319,14 +314,12 @@ def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
     return found
 
 
-def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, later: Collection[str] = (), oldest: Collection[str] = ()) -> dict[str, int | None]:
-    """Manifest lists and manifests that roots need, by path; of `later` ones not the base. The `oldest` snapshots may have lost their changelogs."""
+def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+    """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
     for root in some:
         for which, name, size_bytes in _held(handle, root):
             found[name] = size_bytes
-            if root.path in later and which == "base":
-                continue
             try:
                 for file in manifests.manifest_files(handle, root.snapshot, which):
                     found[file.name] = file.size_bytes

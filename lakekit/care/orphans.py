@@ -12,6 +12,7 @@ Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -137,12 +138,19 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
     """Files made before go. Raises `InvalidOption` for a time that is not past."""
     if older_than is None:
         return now_ms - AGE_MS
-    age = isinstance(older_than, timedelta)
-    limit_ms = now_ms - duration_ms(older_than, "older_than") if age else time_ms(older_than, "older_than")  # type: ignore[arg-type] # told apart by `age`
+    limit_ms = now_ms - duration_ms(older_than, "older_than") if _is_age(older_than) else time_ms(older_than, "older_than")  # type: ignore[arg-type]
     if limit_ms > now_ms:
         msg = f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the past; without one it is a day ago"
         raise InvalidOption(msg, key="older_than", value=str(older_than))
     return limit_ms
+
+
+def _is_age(older_than: str | datetime | timedelta) -> bool:
+    """Whether it is a `timedelta`, or a text such as "2 d" or "PT36H" that says one: with a unit, so that no number is taken for milliseconds."""
+    if isinstance(older_than, str):
+        with suppress(InvalidOption):
+            return duration_ms(older_than, "older_than") >= 0 and any(one.isalpha() for one in older_than)
+    return isinstance(older_than, timedelta)
 
 
 def _storage_time_ms(handle: Handle) -> int:

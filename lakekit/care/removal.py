@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import roots
 from lakekit.care.needed import Unneeded, only_needed_by
+from lakekit.errors import Conflict, Corrupt
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +40,7 @@ def remove(
     """
     paths = {root.path for root in gone}
     kept = [root for root in everything if root.path not in paths]
-    found = only_needed_by(handle, gone, [*kept, *stays])
+    found = _unneeded(handle, gone, kept, stays)
     if drop is None:
         return found
     drop()
@@ -47,10 +49,23 @@ def remove(
     known = {root.path: root.snapshot for root in (*kept, *stays)}
     came = [root for root in roots.every(handle) if known.get(root.path) != root.snapshot]
     if came:
-        found = only_needed_by(handle, gone, [*kept, *stays, *came])
+        found = _unneeded(handle, gone, [*kept, *came], stays)
     (deletes or handle.storage.delete)(found.paths)
     _clean(handle, found)
     return found
+
+
+def _unneeded(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], stays: Sequence[Root]) -> Unneeded:
+    """What only those that go need. Raises `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that one that stays needs."""
+    try:
+        return only_needed_by(handle, gone, [*kept, *stays])
+    except FileMissing as missing:
+        if any(handle.storage.stat(root.path) is None for root in kept):
+            msg = f"{missing.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
+            raise Conflict(msg) from missing
+        lost = missing.message.partition(". ")[0]
+        remedy = "put it back from a copy, or give up what needs it (t.delete_tag, t.delete_branch, t.rollback)"
+        raise Corrupt(f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path) from missing
 
 
 def _clean(handle: Handle, found: Unneeded) -> None:

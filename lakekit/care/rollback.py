@@ -3,20 +3,23 @@
     LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
 
 Each step leaves a table that is whole, in a state between: the hint is not believed while there is a snapshot 6. Data files stay: they are orphans, and
-cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end.
+cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end. Where main went
+forward to a branch, a tag may be of another snapshot than the one that has its number now, whose place it takes.
 Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakekit.care import roots, tags as tagging
 from lakekit.care.outcome import Expired
-from lakekit.errors import Conflict, InvalidOption, LakekitError
-from lakekit.meta import snapshots, tags
+from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
+from lakekit.meta import manifests, snapshots, tags
 from lakekit.model import hint
+from lakekit.world import each
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,12 +32,13 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
 
     Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
-    Raises `SnapshotNotFound`, `TagNotFound`; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile,
-    whose snapshot then stands.
+    Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where a list or manifest of the snapshot is lost; `InvalidOption` unless one of `to` and `watermark`
+    is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
     """
     if (to is None) == (watermark is None):
         raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
     target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
+    _check_whole(handle, target)
     every = roots.of_branch(handle)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
@@ -43,9 +47,12 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     if dry_run:
         return done
     storage, layout = handle.storage, handle.layout
-    if not any(root.kind == "snapshot" and root.snapshot.id == target.id for root in every):
+    there = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
+    if there is None:
         _bring_back(handle, target)
         storage.put(layout.earliest_hint, hint.encode(target.id))
+    elif there.snapshot != target:
+        roots.write(handle, there.path, _as_it_is(handle, target).to_json())
     with suppress(LakekitError):  # a hint is advice
         if ids and ids[-1] != target.id + 1:
             storage.delete([layout.latest_hint])
@@ -64,6 +71,21 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     return done
 
 
+def _check_whole(handle: Handle, target: Snapshot) -> None:
+    """Raises `Corrupt` where nobody could read the snapshot: those after it are not given up for it."""
+    storage, layout = handle.storage, handle.layout
+    lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
+    lost = [name for name in lists if not storage.exists(layout.manifest(name))]
+    if not lost:
+        names = [file.name for file in manifests.manifest_files(handle, target)]
+        found = each(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
+        lost = [name for name, there in zip(names, found, strict=True) if not there]
+    if lost:
+        msg = f"snapshot {target.id} of {handle.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
+snapshot or tag, or put the file back from a copy"
+        raise Corrupt(msg, path=layout.manifest(lost[0]))
+
+
 def _bring_back(handle: Handle, target: Snapshot) -> None:
     """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
     keep = [handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == target]
@@ -72,6 +94,14 @@ def _bring_back(handle: Handle, target: Snapshot) -> None:
     if not any(map(handle.storage.exists, keep)):
         handle.storage.delete([path])
         raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
+
+
+def _as_it_is(handle: Handle, target: Snapshot) -> Snapshot:
+    """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
+    name = target.changelog_manifest_list
+    if name is None or handle.storage.exists(handle.layout.manifest(name)):
+        return target
+    return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
 
 
 def _changelogs(handle: Handle, later: list[roots.Root], target: int) -> None:

@@ -68,29 +68,47 @@ def on(handle: Handle, branch: str) -> Handle:
 
 def of_branch(handle: Handle) -> list[Root]:
     """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    layout = handle.layout
-    found: list[tuple[Kind, str, Stat]] = [
-        *(("snapshot", str(number), seen) for number, seen in torn.listed(handle, layout.snapshot_dir, "snapshot-")),
-        *(("tag", one.name.removeprefix(_TAG), one) for one in handle.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
-        *(("changelog", str(number), seen) for number, seen in torn.listed(handle, layout.changelog_dir, "changelog-")),
-    ]
+    found = listed(handle)
     if handle.storage.is_remote:
         return each(lambda one: _read(handle, *one), found, waiting=True)
     return one_by_one(lambda one: _read(handle, *one), found)  # handing a small file of this machine to a thread costs more than reading it
 
 
+def listed(handle: Handle) -> list[tuple[Kind, str, Stat]]:
+    """The files of those roots: of what kind each is, by number or name, and what the listing says of it."""
+    layout = handle.layout
+    return [
+        *(("snapshot", str(number), seen) for number, seen in torn.listed(handle, layout.snapshot_dir, "snapshot-")),
+        *(("tag", one.name.removeprefix(_TAG), one) for one in handle.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
+        *(("changelog", str(number), seen) for number, seen in torn.listed(handle, layout.changelog_dir, "changelog-")),
+    ]
+
+
 def _read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
     try:
-        if kind == "tag":
-            snapshot = torn.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
-        else:
-            snapshot = torn.read_listed(handle, seen, Snapshot.from_json)
+        return read(handle, kind, name, seen)
+    except Corrupt as damaged:
+        raise stops(damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then") from damaged
     except FileMissing:
         msg = f"{seen.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
         raise Conflict(msg) from None
+
+
+def read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
+    """One of the files that `listed` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
+    if kind == "tag":
+        snapshot = torn.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
+    else:
+        snapshot = torn.read_listed(handle, seen, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
     return Root(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+
+
+def stops(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
+    """The error of a file that keeps others and says nothing: nobody may delete what it may need."""
+    text = f"{damaged.message}. It is {what}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
+    return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
 def oldest(some: Iterable[Root]) -> set[str]:

@@ -16,7 +16,7 @@ from lakekit.care import removal, roots, success_file
 from lakekit.care.outcome import Expired, expired
 from lakekit.errors import Conflict, InvalidOption, SnapshotNotFound, TagAlreadyExists
 from lakekit.meta import snapshots, tags
-from lakekit.model.layout import is_plain
+from lakekit.model.layout import flaw
 from lakekit.model.tag import Tag
 from lakekit.read import auto_tags, travel
 from lakekit.types import Instant
@@ -136,8 +136,9 @@ def check_name(name: str) -> None:
         raise TypeError(msg)
     if not name.strip():
         raise InvalidOption("a tag's name must not be blank", key="name", value=name)
-    if not (is_plain(name) and is_plain(f"tag-{name}")):
-        raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: it is part of a file's name, so no / \\ or control characters", key="name", value=name)
+    why = flaw(name, "tag-")
+    if why is not None:
+        raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: {why}", key="name", value=name)
 
 
 def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
@@ -168,7 +169,8 @@ def _since(handle: Handle, time_ms: int) -> Snapshot:
     if kept is not None and (found is None or kept.time_millis < found.time_millis):
         return kept
     if found is None:
-        raise SnapshotNotFound(f"{handle.name} has no snapshot at or after {time_ms} ms; {snapshots.describe_range(handle)}", name=str(time_ms))
+        msg = f"{handle.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        raise SnapshotNotFound(msg, name=str(time_ms))
     return found
 
 

@@ -3,7 +3,8 @@
     "ORC" …            ORC      footer at the end
     "PAR1" … "PAR1"    Parquet  footer at the end
 
-Bytes are Arrow's to decode; this module bounds what they may ask for and turns Arrow's complaints into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
+Bytes are Arrow's to decode, and pages of Parquet files to hold against the CRC-32 that Java writes before each; this module bounds what they may ask for and
+turns Arrow's complaints into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _read_orc(data: bytes, limits: Limits, where: str, path: str | None) -> pa.T
 
 
 def _read_parquet(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
-    file = parquet.ParquetFile(pa.BufferReader(data))
+    file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, where, path)
     return _whole(file.read(use_threads=False))
@@ -70,7 +71,7 @@ def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
         if kind == "orc":
             orc.write_table(table, sink, compression="uncompressed" if compression == "none" else compression)
         else:
-            parquet.write_table(table, sink, compression=compression, store_schema=False)
+            parquet.write_table(table, sink, compression=compression, store_schema=False, write_page_checksum=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unsupported(f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_SHOWN]}", feature=f"{kind}.codec.{compression}") from None
     return sink.getvalue().to_pybytes()

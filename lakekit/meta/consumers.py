@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import ConsumerNotFound, InvalidOption
 from lakekit.meta import torn
 from lakekit.model.consumer import Consumer
-from lakekit.model.layout import is_plain
+from lakekit.model.layout import flaw, is_plain
 
 if TYPE_CHECKING:
     from lakekit.meta.torn import Place
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 def check_id(consumer_id: str) -> None:
     """Raises `InvalidOption` for what cannot name a consumer: nobody would find its place again."""
     given: object = consumer_id
-    if not isinstance(given, str) or not consumer_id.strip() or not is_plain(consumer_id) or not is_plain(f"consumer-{consumer_id}"):
-        shown = str(given)[:80]
-        msg = f"{shown!a} cannot name a consumer: it is part of a file's name, so not blank and no / or \\"
-        raise InvalidOption(msg, key="consumer-id", value=shown)
+    shown = str(given)[:80]
+    why: str | None = f"it is of type {type(given).__name__}, and no text"
+    if isinstance(given, str):
+        why = flaw(given, "consumer-") if given.strip() else "it is blank"
+    if why is not None:
+        raise InvalidOption(f"{shown!a} cannot name a consumer: {why}", key="consumer-id", value=shown)
 
 
 def ids(place: Place) -> list[str]:

@@ -7,6 +7,7 @@ Source: FORMAT.md 1.6 and 3, ENGINE.md 6.2, `SnapshotManager`.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
@@ -262,6 +263,21 @@ def _last(
 
 
 # ---- what to say when there is none ----------------------------------------------------------------------------------------------------------
+
+
+def moment(time_ms: int) -> str:
+    """A time in words, by the clock of UTC: what was asked for as a local time may be meant otherwise."""
+    try:
+        return f"{datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
+    except OverflowError:
+        return f"{time_ms} ms since 1970"
+
+
+def describe_times(place: Place) -> str:
+    """As `describe_range`, with the times of the first and the last."""
+    known = ids(place)
+    ends = [moment(found.time_millis) for number in dict.fromkeys(known[:1] + known[-1:]) if (found := find(place, number)) is not None]
+    return f"{describe_range(place)}{', made at ' if ends else ''}{' to '.join(ends)}"
 
 
 def describe_range(place: Place) -> str:

@@ -44,6 +44,16 @@ def is_plain(name: str) -> bool:
     return len(encoded) <= MAX_NAME_BYTES and not any(ord(c) < 32 or ord(c) == 127 for c in name)
 
 
+def flaw(name: str, prefix: str) -> str | None:
+    """Why a name cannot be part of a file's after a prefix, in words; None: it can."""
+    if is_plain(name) and is_plain(f"{prefix}{name}"):
+        return None
+    length = len(f"{prefix}{name}".encode("utf-8", "surrogatepass"))
+    if length > MAX_NAME_BYTES:
+        return f"the name of a file would take {length} bytes with it, and {MAX_NAME_BYTES} fit"
+    return "it is part of a file's name, so no / \\ or control characters"
+
+
 @lru_cache(maxsize=1024)
 def join(*parts: str) -> str:
     """Path parts with one slash between them, empty ones left out."""

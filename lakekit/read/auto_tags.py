@@ -22,13 +22,14 @@ BY_CLOCK = ("process-time", "watermark")
 _DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
 _MINUTES = "%Y%m%d%H%M"
+_MOST_MS = timedelta.max // timedelta(milliseconds=1)
 _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
 def length(handle: Handle) -> timedelta:
     """How long a period is."""
     free = handle.options.tag_creation_period_duration_ms
-    return _LENGTHS[handle.options.tag_creation_period] if free is None else timedelta(milliseconds=free)
+    return _LENGTHS[handle.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
 
 
 def name_of(handle: Handle, period: datetime) -> str:

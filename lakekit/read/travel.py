@@ -168,7 +168,7 @@ def _before(handle: Handle, time_ms: int) -> Snapshot:
     """The newest snapshot at or before a time."""
     found = snapshots.at_time(handle, time_ms)
     if found is None:
-        msg = f"{handle.name} has no snapshot at or before {time_ms} ms; {snapshots.describe_range(handle)}"
+        msg = f"{handle.name} has no snapshot at or before {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
         raise SnapshotNotFound(msg, name=str(time_ms))
     return found
 

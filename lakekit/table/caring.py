@@ -109,8 +109,9 @@ class Caring(Opened):
         """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.
 
         One row a file: `path`, `kind` (data, manifest, index, statistics, temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or
-        an age, are meant; None: a day, so that no commit under way loses its files. Empty directories that are as old go too. Raises `Conflict` where so much
-        would go that the metadata looks lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
+        an age such as "2 d", are meant; None: a day, so that no commit under way loses its files. Ages are told by the clock of the storage; a dry run writes
+        nothing and takes this machine's for it. Empty directories that are as old go too. Raises `Conflict` where so much would go that the metadata looks
+        lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
         """
         return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force)
 
@@ -124,11 +125,12 @@ class Caring(Opened):
     def check(self, *, deep: bool = False) -> Report:
         """Looks the newest snapshot through: files exist and have the sizes and row counts that are said, keys, levels, buckets, index files agree.
 
-        And whether schemas or snapshots are missing, or the hint LATEST is wrong in a way that the reference engine believes.
+        And whether schemas or snapshots are missing, or one that keeps files (a snapshot, tag, changelog or consumer of any branch) cannot be read, or the
+        hint LATEST is wrong in a way that the reference engine believes.
 
-        `deep` reads the rows too, one data file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file indexes
-        find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised. Raises
-        `TableNotFound` and what else opening raises.
+        `deep` reads the rows too, one data or changelog file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file
+        indexes find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised.
+        Raises `TableNotFound` and what else opening raises.
         """
         found = check.check(self.handle(), deep=deep)
         self._seen.checked = found.line

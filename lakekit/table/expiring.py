@@ -119,4 +119,4 @@ class Expiring(Opened):
 
         Raises `ColumnNotFound`, `InvalidOption`, and `Unsupported` for other values of `partition.mark-done-action` than success-file.
         """
-        expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, dict) else partitions)
+        expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)

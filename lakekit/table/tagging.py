@@ -74,12 +74,15 @@ class Tagging(Opened):
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
         """Removes a branch with its snapshots and tags. Data files that only it had stay until orphans are cleaned.
 
-        Raises `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` names it.
+        Raises `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or of a branch names it.
         """
         return branches.delete(self.handle(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
-        """Gives a branch another name; writers to it should rest. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`."""
+        """Gives a branch another name; writers to it should rest.
+
+        Raises `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where `delete_branch` raises it.
+        """
         branches.rename(self.handle(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:

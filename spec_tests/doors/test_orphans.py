@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from spec_tests.conftest import DEEP
 from spec_tests.laws.test_care_histories import KINDS, History
 from spec_tests.longer import some
 from spec_tests.reliability.kept import needed, on_disk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 NOW = timedelta(0)
@@ -270,3 +267,23 @@ def test_an_expiry_that_died_among_manifests_does_not_stop_the_cleaning(tmp_path
     lk.open(tmp_path).remove_orphans(older_than=NOW, dry_run=False)
     assert lk.open(tmp_path).scan().collect().equals(rows)
     assert lk.open(tmp_path).changes(since=0).collect().height == rows.height
+
+
+@pytest.mark.parametrize("age", ["2 d", "36 h", "PT36H", timedelta(hours=36)])
+def test_an_age_may_be_a_text(tmp_path, age):
+    """As it may wherever else a duration is asked for."""
+    table = lk.create(tmp_path / "t", {"k": "INT"})
+    table.append([{"k": 1}])
+    for name, days in (("data-old", 3), ("data-young", 1)):
+        file = tmp_path / "t" / "bucket-0" / f"{name}.parquet"
+        file.write_bytes(b"x")
+        then = file.stat().st_mtime - days * 86_400
+        os.utime(file, (then, then))
+    assert [Path(one).name for one in table.remove_orphans(older_than=age)["path"]] == ["data-old.parquet"]
+
+
+@pytest.mark.parametrize("age", ["2", "2000", "-2 d", "soon"])
+def test_a_text_that_is_neither_a_time_nor_an_age(tmp_path, age):
+    table = lk.create(tmp_path / "t", {"k": "INT"})
+    with pytest.raises(lk.InvalidOption, match="older_than"):
+        table.remove_orphans(older_than=age)

@@ -45,3 +45,14 @@ def test_a_table_whose_snapshots_are_gone(table, tmp_path):
     assert table.repair().select("was", "is").rows() == [(6, None), (1, None)]
     assert hints(tmp_path) == {}
     assert table.scan().collect().is_empty()
+
+
+def test_a_latest_that_was_behind_is_not_led_astray_by_an_expiry(table, tmp_path):
+    """While the snapshot after it was there, no engine believed it."""
+    hint = tmp_path / "snapshot" / "LATEST"
+    hint.write_text("1")
+    assert table.check().ok
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids
+    assert table.check().ok
+    assert hint.read_text() == str(table.snapshots()["snapshot_id"][-1])
+    assert table.repair().is_empty()

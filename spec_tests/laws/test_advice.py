@@ -58,13 +58,14 @@ def test_a_large_bucket_is_named_and_told_from_the_others():
     assert "1 bucket of 4" in one.found
     assert "bucket 1 of p=b" in one.found
     assert "3.0 GB" in one.found or "3 GB" in one.found or "3.0 GiB" in one.found
-    assert "'bucket'" in one.remedy
+    assert "t.rescale(6)" in one.remedy
 
 
 def test_how_many_buckets_would_do_is_said():
     one = advised([bucket("a", number, 50 * MB, total=16) for number in range(16)], options={"bucket": "16"})[SMALL]
     assert "16 buckets" in one.found
     assert "where 4 buckets would do" in one.found
+    assert "t.rescale(4)" in one.remedy
     assert one.field == "bucket"
 
 

@@ -66,7 +66,7 @@ def test_an_expired_snapshot_that_a_tag_keeps_comes_first(table):
     assert named(table) == {"kept": 2, "a": 2, "b": 2, "c": 5, "d": 5}
     table.rollback("kept")
     assert sorted(table.scan().collect()["k"]) == [1, 2]
-    with pytest.raises(lk.SnapshotNotFound, match="no snapshot at or after 2001 ms; snapshot 2 remains"):
+    with pytest.raises(lk.SnapshotNotFound, match=r"at or after 1970-01-01 00:00:02.001 UTC; snapshot 2 remains, made at 1970-01-01 00:00:02.000 UTC$"):
         table.create_tag("later", since=instant(2001))
     with pytest.raises(lk.SnapshotNotFound, match="no snapshot with a watermark of 21 or later; its newest watermark is 20"):
         table.create_tag("later", watermark=21)
@@ -80,7 +80,9 @@ def test_what_a_tag_cannot_be_of(table):
     ):
         with pytest.raises(lk.InvalidOption, match=why):
             table.create_tag("a", **given)
-    with pytest.raises(lk.SnapshotNotFound, match="no snapshot at or after 253402214400000 ms"):
+    with pytest.raises(
+        lk.SnapshotNotFound, match=r"after 9999-12-31 00:00:00.000 UTC; snapshots 1 to 5 remain, made at 1970-.* 00:00:01.000 UTC to 1970-.*5.000 UTC$"
+    ):
         table.create_tag("a", since=datetime(9999, 12, 31, tzinfo=UTC))
     table.create_tag("a", watermark=20, retain="1 d")
     with pytest.raises(lk.TagAlreadyExists):
@@ -155,3 +157,36 @@ def test_where_the_clock_makes_no_tags_none_is_forced(tmp_path, mode):
     table.upsert([{"k": 1}])
     assert table.create_automatic_tags(force=True) == []
     assert (table.snapshots().height, table.tags().height) == (1, 0)
+
+
+@pytest.mark.parametrize("mark", [2**63 - 1, -(2**63) + 1, 10**17, 253_402_300_800_000])
+def test_a_watermark_that_no_period_has_makes_no_tag(tmp_path, mark):
+    """The commit was done, and raised OverflowError: a stream that has an end says so by the greatest watermark there is."""
+    options = {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "Asia/Tokyo", "bucket": "1"}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
+    for identifier, watermark in enumerate((10 * DAY, mark, mark), 1):
+        with table.writer(commit_user="job") as writer:
+            writer.write([{"k": identifier}])
+            table.commit(writer.prepare(), commit_user="job", identifier=identifier, watermark=watermark)
+    assert named(table) == {"1970-01-10": 1}
+    assert table.create_automatic_tags(force=True) == []
+
+
+@pytest.mark.parametrize("length", ["0 ms", "36501 d", "106751991167 d"])
+def test_a_period_that_is_none(tmp_path, length):
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period-duration": length, "bucket": "1", "write-only": "true"}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
+    table.upsert([{"k": 1}])
+    for force in (False, True):
+        with pytest.raises(lk.InvalidOption, match=r"takes a millisecond to 36500 days|the delay must be shorter"):
+            table.create_automatic_tags(force=force)
+
+
+def test_a_time_before_all_snapshots_is_told_as_one(table):
+    """It was told in milliseconds, which nobody can hold against what was asked for."""
+    for call in (lambda: table.rollback(instant(-1)), lambda: table.scan(at=instant(-1)), lambda: table.create_tag("a", at=instant(-1))):
+        with pytest.raises(
+            lk.SnapshotNotFound, match=r"at or before 1969-12-31 23:59:59.999 UTC; snapshots 1 to 5 remain, made at 1970-01-01 00:00:01.000 UTC to"
+        ):
+            call()
+    assert snapshots.moment(2**62) == f"{2**62} ms since 1970"

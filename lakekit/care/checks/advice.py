@@ -53,7 +53,10 @@ def _buckets(handle: Handle, buckets: Entries, total: NDArray[Any], notes: Notes
         worst = int(np.argmax(total))
         many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {size(LARGE_BUCKET_BYTES)}"
         message = f"{many_hold}; {_named(handle, buckets, worst)} holds {size(int(total[worst]))}"
-        notes.better("buckets are large", message, field="bucket", remedy="raise 'bucket', and write the partitions anew with t.overwrite")
+        more = handle.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
+        notes.better(
+            "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
+        )
     codes = buckets.column("partition").dictionary_encode().indices.to_numpy()
     count, held = np.bincount(codes), np.bincount(codes, total)
     enough = np.maximum(1, np.ceil(held / SMALL_BUCKET_BYTES))
@@ -65,7 +68,7 @@ def _buckets(handle: Handle, buckets: Entries, total: NDArray[Any], notes: Notes
             f"{size(int(held[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, where {plural(fewer, 'bucket')} "
             f"would do; {size(SMALL_BUCKET_BYTES)} to {size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
         )
-        remedy = "unless the table is to grow: lower 'bucket' and write it anew with t.overwrite, or make it with 'bucket' = '-1'"
+        remedy = f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may have 'bucket' = '-1'"
         notes.better("buckets are small", message, field="bucket", remedy=remedy)
 
 

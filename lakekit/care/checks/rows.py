@@ -5,7 +5,8 @@
     sequences     within their range                                deletes     as many as said
     file indexes  find the rows of some values                      pages       of Parquet files: as their checksums say, before anything is decoded
 
-Files of postponed buckets are rows as they came: neither sorted nor in their bucket. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
+Files of postponed buckets are rows as they came: neither sorted nor in their bucket. Changelog files tell of a key as often as it changed, in the order of the
+changes, and no index is of them. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
 """
 
 from __future__ import annotations
@@ -61,16 +62,16 @@ class Whole:
         self.notes.wrong(what, found, path=self.path, field=field, remedy=remedy)
 
 
-def check(handle: Handle, live: Entries, at: list[str], wanted: list[int], hashes: Hashes, notes: Notes) -> None:
-    """Reads the files of some entries, one after the other; `hashes` are the hash indexes."""
-    totals = live.numbers("total_buckets")
+def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Notes) -> None:
+    """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs."""
+    totals = entries.numbers("total_buckets")
     seen = {handle.schema.id: handle}
     for i in wanted:
-        with notes.reading("data file", at[i]):
-            file = live.file(i)
+        with notes.reading("data file" if hashes is not None else "changelog file", at[i]):
+            file = entries.file(i)
             if file.schema_id not in seen:
                 seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
-            partition, bucket = place_of(live, i)
+            partition, bucket = place_of(entries, i)
             own = seen[file.schema_id]
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes):
                 continue
@@ -95,10 +96,11 @@ def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes) -> bool
     return bool(found)
 
 
-def _check(whole: Whole, hashes: Hashes) -> None:
+def _check(whole: Whole, hashes: Hashes | None) -> None:
     file, frame = whole.file, whole.frame
     if frame.height != file.row_count:
-        whole.wrong("data file has another row count", f"{count(frame.height)} rows are read, the manifest says {count(file.row_count)}", "_ROW_COUNT", RESTORE)
+        what = "data file" if hashes is not None else "changelog file"
+        whole.wrong(f"{what} has another row count", f"{count(frame.height)} rows are read, the manifest says {count(file.row_count)}", "_ROW_COUNT", RESTORE)
     if not frame.height:
         return
     if frame.height == file.row_count:
@@ -110,7 +112,7 @@ def _check(whole: Whole, hashes: Hashes) -> None:
     if not whole.handle.schema.primary_keys:
         return
     _versions(whole)
-    if whole.bucket != POSTPONE_BUCKET:
+    if whole.bucket != POSTPONE_BUCKET and hashes is not None:
         _keys(whole)
         _hash_index(whole, hashes)
 
