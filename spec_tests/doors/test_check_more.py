@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -154,3 +155,16 @@ def test_null_counts_of_columns_without_bounds_are_looked_at(root):
                 assert [(one.what, one.field) for one in copy.table.check(deep=True).problems] == [("statistics are false", f"_VALUE_STATS.{name}")]
                 found += 1
     assert found
+
+
+# ---- row ids ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_row_ids_beyond_the_next_one_are_told():
+    assert Copy("append_row_tracking").table.check(deep=True).ok
+    copy = Copy("append_row_tracking")
+    where = copy.handle.layout.snapshot(copy.snapshot.id)
+    members = json.loads(copy.storage.read(where))
+    copy.storage.put(where, json.dumps(members | {"nextRowId": members["nextRowId"] - 1}).encode())
+    [one] = copy.table.check().problems
+    assert (one.what, one.path, one.field) == ("next row id is taken", where, "nextRowId")

@@ -4,6 +4,7 @@
     list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
     entries    a file is added once, and nothing is deleted that was not added
     schemas    are there, of the snapshot and of each data file
+    row ids    of files are below the snapshot's next one
 
 Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
 """
@@ -66,8 +67,22 @@ def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
     if snapshot.statistics is not None:
         with notes.reading("statistics file", handle.layout.statistics(snapshot.statistics)):
             statistics.of(handle, snapshot)
+    _row_ids(snapshot, live, where, notes)
     _schemas(handle, snapshot, live, notes)
     return Contents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
+
+
+def _row_ids(snapshot: Snapshot, live: Entries, where: str, notes: Notes) -> None:
+    """Whether the next row id is behind all that files have: else the next commit gives some a second time."""
+    first = live.column("first_row_id")
+    if snapshot.next_row_id is None or first.null_count == len(first):
+        return
+    reached = int(pc.max(pc.add(first, live.column("row_count"))).as_py())  # scalar: one number
+    if reached > snapshot.next_row_id:
+        message = f"the next row id is {count(snapshot.next_row_id)}, files have ids up to {count(reached - 1)}: the next commit gives some a second time"
+        notes.wrong(
+            "next row id is taken", message, path=where, field="nextRowId", remedy="t.rollback to a snapshot before it, or put the file back from a copy"
+        )
 
 
 def _schemas(handle: Handle, snapshot: Snapshot, live: Entries, notes: Notes) -> None:
