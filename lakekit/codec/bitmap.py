@@ -285,7 +285,8 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
 
 def roaring(data: bytes, *, path: str | None = None) -> BitMap:
     """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
-    layout(data, path=path)
+    if bitmaps.sound(data, 0, len(data), 1).ends != [len(data)]:
+        layout(data, path=path)
     return as_set(data)
 
 

@@ -30,7 +30,7 @@ from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of,
 from lakekit.codec.hashing import float_bits
 from lakekit.codec.internal import contiguous, unscaled
 from lakekit.errors import InvalidOption, ValueOutOfRange
-from lakekit.predicate import literal
+from lakekit.predicate import Leaf, literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lakekit.codec.cursor import Cursor
-    from lakekit.predicate import Leaf
+    from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
 Key: TypeAlias = Any
@@ -227,6 +227,33 @@ def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> Question | No
         case ">=":
             return Question("range", low=low)
     return None
+
+
+_RANGES = ("<", "<=", ">", ">=")
+
+
+def together(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
+    """Conditions that must all hold, those that bound one column as one: an index is asked for both bounds at once."""
+    found: dict[object, Predicate | tuple[Leaf, ...]] = {}
+    for at, part in enumerate(parts):
+        if isinstance(part, Leaf) and part.op in _RANGES:
+            before = found.get(part.column, ())
+            assert isinstance(before, tuple)
+            found[part.column] = (*before, part)
+        else:
+            found[at] = part
+    return list(found.values())
+
+
+def all_of(leaves: tuple[Leaf, ...], t: DataType) -> Question | None:
+    """What leaves ask of an index together: of one what `question` says, of several the range between their bounds. None: an index cannot tell."""
+    asked = [question(leaf, t) for leaf in leaves]
+    if len(asked) < 2 or None in asked:
+        return asked[0] if len(asked) == 1 else None
+    lows = [(one.low, one.low_open) for one in asked if one is not None and one.low is not None]
+    highs = [(one.high, not one.high_open) for one in asked if one is not None and one.high is not None]
+    (low, low_open), (high, high_shut) = max(lows, default=(None, False)), min(highs, default=(None, True))
+    return Question("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
 
 
 def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:

@@ -9,11 +9,11 @@ Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexRead
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from lakekit import registry
-from lakekit.codec import index_container
+from lakekit.codec import index_container, index_keys
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.predicate import And, Leaf, Or
 
@@ -52,8 +52,8 @@ def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
-            for part in parts:
-                answer = both(answer, _evaluate(file, part))
+            for part in index_keys.together(parts):
+                answer = both(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
                 if answer is False:
                     break
             return answer
@@ -64,7 +64,7 @@ def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
                 if answer is True:
                     break
             return answer
-    return _leaf(file, predicate)
+    return _column(file, (predicate,))
 
 
 def both(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
@@ -86,15 +86,18 @@ def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     return a | b
 
 
-def _leaf(file: File, leaf: Leaf) -> bool | BitMap:
-    indexes, t = file.contents.get(leaf.column), file.types.get(leaf.column)
+def _column(file: File, leaves: tuple[Leaf, ...]) -> bool | BitMap:
+    """What the indexes of a column say of conditions that must all hold."""
+    column = leaves[0].column
+    indexes, t = file.contents.get(column), file.types.get(column)
     if not indexes or t is None:
         return True
     answer: bool | BitMap = True
     for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
         place = indexes[name]
-        answer = both(answer, leaf.op in _EMPTY_MAY_MATCH if place is None else _probe(file, name, place, t, leaf))
-        if answer is False:
+        found, is_whole = (all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False) if place is None else _probe(file, name, place, t, leaves)
+        answer = both(answer, found)
+        if answer is False or is_whole:
             break
     return answer
 
@@ -105,13 +108,20 @@ def part(name: str) -> Any:
     return registry.load("index", name) if name in registry.names("index") else None
 
 
-def _probe(file: File, name: str, place: Place, t: DataType, leaf: Leaf) -> bool | BitMap:
+def _probe(file: File, name: str, place: Place, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+    """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
     index = part(name)
     if index is None or t.root not in index.TYPES:
-        return True
+        return True, False
     try:
-        return index.probe(index_container.payload_view(file.data, place, path=file.path), t, leaf, file.row_count)
+        payload = index_container.payload_view(file.data, place, path=file.path)
+        if not hasattr(index, "rows"):
+            found = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
+            return reduce(both, found), False
+        asked = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
+        rows = None if asked is None else index.rows(payload, t, asked, file.row_count)
+        return (True, False) if rows is None else (index_keys.verdict(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
-        return True
+        return True, False
     except Corrupt as error:
         raise (error if file.path is None else error.at(file.path)) from None

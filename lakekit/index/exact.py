@@ -22,6 +22,8 @@ from lakekit.predicate import And, Leaf, Or
 from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyroaring import BitMap
 
     from lakekit.index.bsi import Figures
@@ -46,7 +48,7 @@ def chosen(file: File, predicate: Predicate) -> BitMap | None:
         return None
     match predicate:
         case And(parts):
-            every = [chosen(file, part) for part in parts]
+            every = [_column(file, part) if isinstance(part, tuple) else chosen(file, part) for part in index_keys.together(parts)]
             known = [part for part in every if part is not None]
             return reduce(lambda a, b: a & b, known, bitmap.rows(file.row_count)) if len(known) == len(every) else None
         case Or(parts):
@@ -57,18 +59,20 @@ def chosen(file: File, predicate: Predicate) -> BitMap | None:
                     return None
                 found |= more
             return found
-    return _leaf(file, predicate)
+    return _column(file, (predicate,))
 
 
-def _leaf(file: File, leaf: Leaf) -> BitMap | None:
-    t = file.types.get(leaf.column)
-    if t is None or not is_told(t) or leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals):
+def _column(file: File, leaves: tuple[Leaf, ...]) -> BitMap | None:
+    """The rows that satisfy conditions on one column, all of them."""
+    column = leaves[0].column
+    t = file.types.get(column)
+    if t is None or not is_told(t) or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves):
         return None
-    asked = index_keys.question(leaf, t)
+    asked = index_keys.all_of(leaves, t)
     if asked is None:
         return None
     for name in _CERTAIN:
-        found = _rows(file, leaf.column, name, t, asked)
+        found = _rows(file, column, name, t, asked)
         if found is not None:
             return found
     return None
@@ -88,6 +92,11 @@ def _rows(file: File, column: str, name: str, t: DataType, asked: Question) -> B
         return None
     except Corrupt as error:
         raise (error if file.path is None else error.at(file.path)) from None
+
+
+def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
+    """Whether `figures` may say what values of a column come to: there is an index for it."""
+    return contents.get(column, {}).get(bsi.NAME) is not None
 
 
 def figures(file: File, column: str, rows: BitMap | None, *, bounded: bool) -> Figures | None:

@@ -17,7 +17,7 @@ Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from pyroaring import BitMap
 from lakekit.codec import bit_slices, bitmap, index_keys
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_keys import WIDTHS, Key
-from lakekit.errors import Unsupported
+from lakekit.errors import Corrupt, Unsupported
 from lakekit.index import range_bitmaps
 from lakekit.index.values import few_keys, stands
 
@@ -211,12 +211,13 @@ class _Slices:
             raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
         self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
         self.payload, self.body, self.row_count, self.marks = payload, cursor.tell, row_count, marks
-        self.kept: list[BitMap] | None = None
+        self.kept: bit_slices.Slices | None = None
 
-    def _bitmap(self, offset: int, length: int, field: str) -> BitMap:
+    def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
         cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
         start = cursor.tell
-        found = bitmap.roaring(cursor.raw(length, field))
+        data = cursor.raw(length, field)
+        found = bitmap.as_set(data) if is_sound else bitmap.roaring(data)
         if self.marks is not None:
             bitmap.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
         if found and found.max() >= self.row_count:
@@ -226,13 +227,53 @@ class _Slices:
     def existence(self) -> BitMap:
         return self._bitmap(0, self.existence_length, "existence")
 
-    def all(self) -> list[BitMap]:
+    def all(self) -> bit_slices.Slices:
         if self.kept is None:
-            self.kept = []
-            for number, (offset, length) in enumerate(self.places):
-                with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
-                    self.kept.append(self._bitmap(self.existence_length + offset, length, "slice"))
+            self.kept = _Together(self) if self._are_sound() else self._one_by_one()
         return self.kept
+
+    def _are_sound(self) -> bool:
+        """Whether the slices lie one behind the other, as writers lay them, and all are sound: what is wrong with one that is not, `_one_by_one` says."""
+        begin = self.body + self.existence_length
+        ends = [begin + offset + length for offset, length in self.places]
+        if (
+            self.marks is not None
+            or not ends
+            or [begin + offset for offset, _ in self.places] != [begin, *ends[:-1]]
+            or not begin <= ends[-1] <= len(self.payload)
+        ):
+            return False
+        with suppress(Corrupt):
+            return bitmap.read_many(Cursor(self.payload, at=begin, end=ends[-1]), self.n, "slice")[0][1:] == ends
+        return False
+
+    def _one_by_one(self) -> list[BitMap]:
+        found = []
+        for number in range(self.n):
+            with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
+                found.append(self.slice(number))
+        return found
+
+    def slice(self, number: int, *, is_sound: bool = False) -> BitMap:
+        offset, length = self.places[number]
+        return self._bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
+
+
+class _Together:
+    """Slices that were checked together; each is made when it is first asked for."""
+
+    def __init__(self, slices: _Slices) -> None:
+        self._slices = slices
+        self._made: list[BitMap | None] = [None] * slices.n
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, i: int) -> BitMap:
+        found = self._made[i]
+        if found is None:
+            found = self._made[i] = self._slices.slice(i, is_sound=True)
+        return found
 
 
 def _equal(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, row_count: int) -> BitMap:

@@ -62,6 +62,7 @@ _EMPTY = Figures(0, 0, None, None)
 _KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMED = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
+_PROMISE = f"file-index.{bsi.NAME}.columns"
 _PLACED = ("partition", "bucket", "file_name", "external_path")
 """Columns that say where a file lies."""
 
@@ -217,6 +218,7 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
     handle, entries = plan.handle, plan.entries
     paths = data_file_paths(handle, entries.select(_PLACED).take(able))
+    able, paths = _hopeful(plan, able, paths, wanted)
     whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
     known, figures = totals.recalled(handle, wanted, paths, whole)
     if known.any():
@@ -233,6 +235,30 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
     totals.remember(handle, wanted, paths, fresh)
     return np.concatenate([able[known], able[asked[answered]]])
+
+
+def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
+    """Those files, and their paths, that may have an index for all columns: where no option says so, it is looked for once, in the heads of their indexes."""
+    handle, entries = plan.handle, plan.entries
+    if not wanted:
+        return able, paths
+    lacks = totals.unable(handle, wanted, paths)
+    ids = entries.numbers("schema_id")[able]
+    then = {number: _then(handle, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
+    promised = [number for number, one in then.items() if _PROMISE in one.schema.options or _PROMISE in handle.all_options]
+    doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
+    files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
+
+    def has(nth: int) -> bool:
+        names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
+        return all(name in names and exact.sums(held, names[name]) for name in wanted)
+
+    told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
+    found = np.array(told(has, files), bool)
+    lacking = doubtful[~found]
+    totals.remember_unable(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    lacks[lacking] = True
+    return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]  # scalar: one a file
 
 
 def _deleted_of(plan: Plan, places: Ints) -> Mask:
@@ -276,6 +302,8 @@ def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str,
     files = [_File(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
     then = {number: _then(handle, number) for number in set(ids)}
     held = _held(plan, places) if keeps else {}
+    rest = [nth for nth in range(len(places)) if nth not in held]
+    alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
 
     def said(nth: int) -> Part | None:
         file = files[nth]
@@ -285,8 +313,9 @@ def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str,
         if nth in held:
             with suppress(Corrupt):  # it is read again, and said where it is
                 return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+        own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
-            index = file_index.opened(handle, file.path, entries.file(int(places[nth])), written.schema)
+            index = file_index.opened(handle, file.path, own, written.schema)
             return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
         except Corrupt as damaged:
             raise beside.advised(damaged) from None
@@ -313,6 +342,8 @@ def _then(handle: Handle, schema_id: int) -> _Then:
 
 def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
     """What one file's indexes say; None where they do not say it all."""
+    if not all(exact.sums(index.contents, then[name]) for name in wanted):
+        return None  # before rows are looked for in vain
     left = None if deleted is None else bitmap.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
         matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))

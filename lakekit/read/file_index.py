@@ -15,18 +15,21 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
+from lakekit.codec import index_container
 from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.files.places import data_file_path, place_of
 from lakekit.index.evaluate import File, evaluate as ask
 from lakekit.index.together import Containers, Told, forgetful, told
 from lakekit.meta import schemas
-from lakekit.predicate import TRUE, Leaf, restrict
+from lakekit.model.data_file import format_of
+from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
 from lakekit.read import beside
 from lakekit.read.beside import Lot
 from lakekit.read.derived import kept
 from lakekit.read.prune import padded
+from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -68,10 +71,14 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
+_HEAD_BYTES = 4096
+"""So many bytes of an index file hold its head, but where very many columns have indexes."""
 _INSIDE = -1
 """The number of the lot that lies in the entries."""
 _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
+_REFORM_END_MS = -12_218_428_800_000
+"""1582-10-25: ORC gives times from before the reform of the calendar back as others, which are before this one."""
 _NOTHING = Found(np.zeros(0, np.int64), {}, dict)
 
 
@@ -81,7 +88,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         return _NOTHING
     indexes = _indexes(handle.world, entries)
     inside, outside = _chosen(indexes.inside, alone, len(entries)), _chosen(indexes.outside, alone, len(entries))
-    written = _written(handle, indexes.schemas, predicate)
+    written = _written(handle, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _NOTHING
     of_all = _is_most(indexes, len(inside) + len(outside))
@@ -121,10 +128,10 @@ class _Asking(NamedTuple):
     of_all: bool
 
 
-def _written(handle: Handle, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
+def _written(handle: Handle, entries: Entries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
     every = {number: schemas.written(handle, number) for number in schema_ids}
-    asked = {number: (one, _padded(one, as_written(handle.schema, one, predicate))) for number, one in every.items()}
+    asked = {number: (one, _padded(one, as_written(handle.schema, one, as_read(handle.schema, entries, predicate)))) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
 
@@ -278,6 +285,19 @@ def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema)
     return None if found is None else File(found[1], written.types, file.row_count, found[0])
 
 
+def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Mapping[str, object]]:
+    """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
+    if file.embedded_index is not None:
+        return index_container.contents(file.embedded_index, path=data_path)
+    if file.index_file is None:
+        return {}
+    path = handle.layout.extra_file(data_path, file.index_file)
+    head = handle.storage.read(path, 0, _HEAD_BYTES)
+    if index_container.head_length(head[: index_container.HEAD], path=path) > len(head):
+        head = handle.storage.read(path)
+    return index_container.contents(head, path=path)
+
+
 def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
     """Where the indexes of a file are, and their bytes."""
     if file.embedded_index is not None:
@@ -300,6 +320,25 @@ def _padded(written: TableSchema, predicate: Predicate) -> Predicate:
     """The predicate for files whose CHAR values may have had blanks at their ends when they were indexed: rows of ORC files come without them."""
     lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
     return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
+
+
+def as_read(schema: TableSchema, entries: Entries, predicate: Predicate) -> Predicate:
+    """The predicate for indexes and statistics of the files, which know times as the reference was given them: its ORC gives some of them back as others."""
+    times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
+    if not any(name in times for name in columns(predicate)):
+        return predicate
+    found = restrict(predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf)
+    return found if found != predicate and _has_orc(entries) else predicate
+
+
+def _may_be_lost(leaf: Leaf, t: DataType) -> bool:
+    """Whether it asks for a time near those: in the last second before 1970, in the first one since, which they are read in, or before the reform."""
+    times = [found for value in leaf.literals if (found := literal(value, t)) is not None]
+    return any(-1000 <= time.millis < 1000 or time.millis < _REFORM_END_MS for time in times)
+
+
+def _has_orc(entries: Entries) -> bool:
+    return any(format_of(name) == "orc" for name in entries.column("file_name").to_pylist())  # scalar: one a file
 
 
 def _with_blanks(leaf: Leaf, length: int) -> Predicate:

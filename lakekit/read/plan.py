@@ -417,7 +417,7 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     told: list[tuple[str, Mask | None]] = []
     alone = funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.keep(handle, entries, on_value, "value")
+        fit = bounds.keep(handle, entries, file_index.as_read(handle.schema, entries, on_value), "value")
         if rule is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
         told.append((f"values {_named(on_value)}", fit))

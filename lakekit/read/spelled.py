@@ -86,12 +86,10 @@ def _literal(expr: pl.Expr) -> str | None:
         value = pl.select(expr).to_series()
     except pl.exceptions.PolarsError:
         return None
-    if value.len() != 1:
-        return None
+    if value.len() != 1 or not (value.dtype.is_integer() or value.dtype in (pl.String(), pl.Boolean(), pl.List(pl.String()))):
+        return None  # of others Python may have no value at all: a time in the year 10000
     found = value.item()
-    if isinstance(found, pl.Series) and found.dtype == pl.String:
+    if isinstance(found, pl.Series):
         items = found.to_list()  # scalar: the values of a filter
         return None if None in items else repr(items)
-    if isinstance(found, (str, bool)) or (isinstance(found, int) and value.dtype.is_integer()):
-        return repr(found)
-    return None
+    return None if found is None else repr(found)

@@ -82,6 +82,25 @@ def remember(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], s
         handle.world.decoded.put({_key(handle, name): more}, weight)
 
 
+def unable(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+    """Which of the files are known to have no index that could say what those columns come to."""
+    known: frozenset[str] = handle.world.decoded.get(_unable_key(handle, wanted)) or frozenset()
+    return np.array([path in known for path in paths], bool)  # scalar: one a file
+
+
+def remember_unable(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+    """Keeps that those files have none."""
+    if not paths:
+        return
+    known: frozenset[str] = handle.world.decoded.get(_unable_key(handle, wanted)) or frozenset()
+    more = known.union(paths) if len(known) + len(paths) <= _MOST else frozenset(paths)
+    handle.world.decoded.put({_unable_key(handle, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
+
+
+def _unable_key(handle: Handle, wanted: Mapping[str, bool]) -> Hashable:
+    return "unable", *(_key(handle, name) for name in sorted(wanted))
+
+
 def _added(before: _Known, more: _Known, paths: Sequence[str]) -> _Known:
     stays = pc.invert(pc.is_in(before.paths, more.paths))
     if len(before.paths) + len(more.paths) > _MOST:

@@ -10,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
+from lakekit.index import exact
 from lakekit.read import totals
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT", "s": "STRING", "r": "DOUBLE"}
@@ -44,6 +45,14 @@ def test_nothing_is_read_of_files_whose_index_says_it_all(tmp_path):
         Path(path).write_bytes(b"nobody reads this")
     assert_frame_equal(table.aggregate(*ALL, where=pl.col("s") == "a"), expected)
     assert table.aggregate(pl.len()).item() == 40
+
+
+def test_rows_are_not_looked_for_where_no_index_says_what_they_come_to(tmp_path, monkeypatch):
+    table = filled(tmp_path / "t")
+    table.alter(lk.reset_option("file-index.bsi.columns"))
+    table.rewrite_file_index()
+    monkeypatch.setattr(exact, "chosen", None)
+    check(table, 4, pl.col("s") == "a")
 
 
 @pytest.mark.long

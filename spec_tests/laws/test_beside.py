@@ -133,6 +133,37 @@ def test_sums_with_a_condition_read_each_index_file_once(tmp_path: Path, indexes
     assert len(indexes_read) == len(set(indexes_read)) == FILES
 
 
+def test_sums_look_at_heads_once_where_no_option_names_an_index_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t")
+    lengths: list[int] = []
+    read = LocalStorage.read
+
+    def reading(self: LocalStorage, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        data = read(self, path, offset, length)
+        if path.endswith(".index"):
+            lengths.append(-1 if length is None else length)
+        return data
+
+    monkeypatch.setattr(LocalStorage, "read", reading)
+    asked = (pl.col("k").sum(), pl.col("k").max().alias("most"))
+    expected = table.scan().select(asked).collect()
+    assert [table.aggregate(*asked).equals(expected) for _ in range(3)] == [True] * 3
+    assert len(lengths) == FILES
+    assert all(0 < length <= 4096 for length in lengths)
+    table.append(rows(FILES))
+    assert table.aggregate(*asked).equals(table.scan().select(asked).collect())
+    assert len(lengths) == FILES + 1
+
+
+def test_sums_find_an_index_that_no_option_names(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    table.with_options({"file-index.bsi.columns": "k"}).rewrite_file_index()
+    table.append(rows(FILES))  # which has none
+    for _ in range(2):
+        assert table.explain(aggregates=[pl.col("k").sum()]).files_read == 1
+        assert table.aggregate(pl.col("k").sum()).equals(table.scan().select(pl.col("k").sum()).collect())
+
+
 def test_a_damaged_index_that_a_sum_asks_is_named(tmp_path: Path) -> None:
     table = lk.create(tmp_path / "t", rows(0).schema, options=OUTSIDE | {"file-index.bsi.columns": "k"})
     for file in range(3):

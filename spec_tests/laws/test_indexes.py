@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import registry
-from lakekit.codec import index_container, internal
+from lakekit.codec import bitmap, index_container, internal
 from lakekit.index.evaluate import evaluate
 from lakekit.predicate import OPERATORS, And, Leaf, Or
 from lakekit.types import DataType, Instant, parse
@@ -211,3 +211,49 @@ def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: 
     payload = registry.load("index", "bitmap").build(internal.array_of(with_nulls, kind), kind, options)
     nulls = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "is null"), len(with_nulls))
     assert rows_of(nulls, len(with_nulls)) == {at for at, value in enumerate(with_nulls) if value is None}
+
+
+@pytest.mark.long
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
+    """As many bounds as there are, of whatever indexes: what an index that knows rows says of them is what each of them says."""
+    t = data.draw(st.sampled_from([one for one in map(parse, TYPES) if one.root != "BOOLEAN"]))
+    column = data.draw(st.lists(st.none() | values(t), max_size=12))
+    payloads = {}
+    for kind in data.draw(st.sets(st.sampled_from(["bsi", "range-bitmap"]), min_size=1)):
+        index: Any = registry.load("index", kind)
+        if t.root in index.TYPES and not (kind == "range-bitmap" and t.root.startswith("TIMESTAMP") and (t.precision or 0) > 6):
+            payloads[kind] = index.build(internal.array_of(column, t), t, {})
+    container = index_container.encode({"c": payloads})
+    bounds = [(op, value) for op in data.draw(st.lists(st.sampled_from(["<", "<=", ">", ">="]), min_size=2, max_size=4)) for value in [data.draw(values(t))]]
+    parts = tuple(Leaf("c", op, (literal(value, t),)) for op, value in bounds)
+    found = rows_of(evaluate(container, And(parts), {"c": t}, len(column)), len(column))
+    assert found == set.intersection(*(rows_of(evaluate(container, part, {"c": t}, len(column)), len(column)) for part in parts))
+    assert found >= {i for i, value in enumerate(column) if all(matches(value, op, [bound]) for op, bound in bounds)}
+
+
+def test_indexes_are_asked_until_one_knows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both bounds of a range at once, and no other index once those rows are known: they are dearer than the rows of a small file."""
+    t, asked = parse("INT"), list[str]()
+    payloads = {kind: registry.load("index", kind).build(pa.array(range(9), pa.int32()), t, {"items": "9"}) for kind in sorted(OPTIONS)}
+    container = index_container.encode({"c": payloads})
+    for kind in ("bitmap", "bsi", "range-bitmap"):
+        index: Any = registry.load("index", kind)
+        monkeypatch.setattr(index, "rows", lambda *given, rows=index.rows, kind=kind: asked.append(kind) or rows(*given))
+    for predicate, wanted, kinds in (
+        (And((Leaf("c", ">=", (3,)), Leaf("c", "<", (5,)))), {3, 4}, ["bitmap", "bsi"]),
+        (Leaf("c", "=", (3,)), {3}, ["bitmap"]),
+        (Leaf("c", "is null"), set(), ["bitmap"]),
+    ):
+        assert rows_of(evaluate(container, predicate, {"c": t}, 9), 9) == wanted
+        assert asked == kinds
+        asked.clear()
+
+
+def test_slices_of_a_range_bitmap_are_checked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    t, index = parse("INT"), registry.load("index", "range-bitmap")
+    payload = index.build(pa.array([n * 7 % 1000 if n % 5 else None for n in range(2000)], pa.int32()), t, {})
+    monkeypatch.setattr(bitmap, "read_layout", None)  # what checks one after the other
+    found = index.probe(payload, t, Leaf("c", "<", (100,)), 2000)
+    assert set(found) == {n for n in range(2000) if n % 5 and n * 7 % 1000 < 100}

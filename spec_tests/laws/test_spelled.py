@@ -57,6 +57,13 @@ def test_what_is_no_plain_condition_says_nothing(expr):
     assert all(predicate_of(text_of(found)) == TRUE for found in filters_of(expr, SCHEMA))
 
 
+@pytest.mark.parametrize("ticks", [253_402_300_800_000_000, -62_135_596_800_000_001])
+def test_a_time_that_python_has_no_date_for_says_nothing(ticks):
+    (found,) = filters_of((A == "a.b'") | (pl.col("d") <= pl.lit(ticks).cast(pl.Datetime("us"))), {**SCHEMA, "d": pl.Datetime("us")})
+    assert found.pyarrow_str is None
+    assert predicate_of(text_of(found)) == TRUE
+
+
 def test_partitions_and_files_are_spared(tmp_path):
     table = lk.create(tmp_path, {"host": "STRING NOT NULL", "mail": "STRING", "n": "INT"}, partition_keys=["host"])
     for number in range(6):
