@@ -21,6 +21,8 @@ from lakekit.model import hint
 from lakekit.model.layout import MAIN, flaw
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakekit.meta.handle import Handle
 
 _FIRST = "schema"
