@@ -21,6 +21,8 @@ from lakekit.model import hint
 from lakekit.model.layout import MAIN, flaw
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakekit.meta.handle import Handle
 
 _FIRST = "schema"
@@ -164,7 +166,7 @@ def _check_other(handle: Handle, name: str) -> None:
 
 def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
     """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
-    asked = [(handle.layout.branch, handle.options.given)]
+    asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
     for branch in roots.branches(handle):
         with suppress(LakekitError):  # one that is half there reads nothing
             asked.append((branch, schemas.latest(roots.on(handle, branch)).options))
