@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
+from lakekit.meta import snapshots
+from lakekit.model import manifest
 from spec_tests.doors.test_check import Copy
 from spec_tests.doors.views import TABLES
 
@@ -168,3 +171,22 @@ def test_row_ids_beyond_the_next_one_are_told():
     copy.storage.put(where, json.dumps(members | {"nextRowId": members["nextRowId"] - 1}).encode())
     [one] = copy.table.check().problems
     assert (one.what, one.path, one.field) == ("next row id is taken", where, "nextRowId")
+
+
+# ---- partitions of manifests -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partition", [None, "a"])
+def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
+    """Reads of that partition pass it over, and so does whoever looks what a deletion would take from a tag."""
+    table = lk.create(tmp_path / "t", {"p": "STRING", "v": "INT"}, partition_keys=["p"])
+    table.append([{"p": partition, "v": 1}])
+    snapshot = snapshots.latest(table.handle())
+    path = tmp_path / "t" / "manifest" / snapshot.delta_manifest_list
+    [one] = manifest.decode_list(path.read_bytes())
+    data = manifest.encode_list([replace(one, partition_stats=replace(one.partition_stats, null_counts=(0,)))])
+    path.write_bytes(data)
+    where = tmp_path / "t" / "snapshot" / "snapshot-1"
+    where.write_bytes(replace(snapshot, delta_manifest_list_size=len(data)).to_json())
+    problems = lk.open(tmp_path / "t").check().problems
+    assert [(found.what, found.field) for found in problems] == ([] if partition else [("manifest differs from its list", "_PARTITION_STATS.p")])

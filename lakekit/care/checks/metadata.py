@@ -160,7 +160,10 @@ def _partitions(handle: Handle, file: ManifestFile, part: Entries, wrong: Any) -
     stats = file.partition_stats
     held = binary_row.decode_columns(part.column("partition").unique(), types)
     low, high = (binary_row.decode_columns(pa.array([row], pa.binary()), types) for row in (stats.min_values, stats.max_values))
-    for field, values, least, most in zip(fields, held, low, high, strict=True):
+    counts = stats.null_counts if stats.null_counts is not None and len(stats.null_counts) == len(fields) else (None,) * len(fields)
+    for field, values, least, most, nulls in zip(fields, held, low, high, counts, strict=True):
+        if nulls == 0 and values.null_count:
+            wrong(f"_PARTITION_STATS.{field.name}", "that no partition is null", "one that is")
         if field.type.root in BINARIES:
             continue
         found = pc.min_max(values).as_py()  # scalar: one a manifest and partition key
