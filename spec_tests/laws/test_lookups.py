@@ -156,7 +156,7 @@ def test_files_that_bounds_leave_out_are_not_copied_with_their_indexes(tmp_path:
     take = Entries.take
     monkeypatch.setattr(Entries, "take", lambda self, indices: taken.append(len(indices)) or take(self, indices))
     explained = table.explain(pl.col("k") == 404)
-    assert [(step.before, step.after) for step in explained.steps] == [(14, 13), (13, 1)]
+    assert [(step.what, step.before, step.after) for step in explained.steps] == [("files", 14, 13), ("files", 13, 1), ("rows", 44, 2)]
     assert taken == []
     assert table.explain(pl.col("k") == 5000).files_read == 13
     assert taken == [13]
