@@ -118,7 +118,7 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
         roots.write(handle, own.snapshot(number), storage.read(other.snapshot(number)))
     for tag in kept:
         roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
-    storage.delete([own.tag(tag.name) for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept])
+    storage.delete([own.tag(tag) for tag in lost])
     storage.delete([own.changelog(number) for number in snapshots.changelog_ids(handle) if number >= first.id])  # of the line that is given up
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))

@@ -98,8 +98,7 @@ class _Read(NamedTuple):
 
 def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
     """See `held.held`."""
-    data = tail(path, read, size_bytes)
-    footer, _ = thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])
+    footer = footer_of(path, read, size_bytes)
     kept = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
     elements = footer[2][1][1]
     root, _ = _element(elements, 0)
@@ -113,7 +112,13 @@ def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -
     return Held(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless)
 
 
-def tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
+def footer_of(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
+    """The footer of a file, of which `read(offset, length)` gives bytes. Raises `Corrupt`, `Unsupported` where it is encrypted."""
+    data = _tail(path, read, size_bytes)
+    return thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
+
+
+def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
     """The end of a file, with its whole footer."""
     data = read(max(0, size_bytes - _TAIL_BYTES), None)
     if data[-4:] == b"PARE":

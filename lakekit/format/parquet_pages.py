@@ -14,7 +14,7 @@ from zlib import crc32
 
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
-from lakekit.format.parquet_held import tail
+from lakekit.format.parquet_held import footer_of
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ class _Chunk(NamedTuple):
 
 def damaged(path: str, read: Read, size_bytes: int) -> Iterator[Damaged]:
     """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`."""
-    data = tail(path, read, size_bytes)
     try:
-        footer, _ = thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])
-        for group in _list(footer, _GROUPS, STRUCT):
+        for group in _list(footer_of(path, read, size_bytes), _GROUPS, STRUCT):
             chunks = [_chunk(_member(one, _FACTS, STRUCT), size_bytes) for one in _list(group, _CHUNKS, STRUCT)]
             first, end = min((one.begin for one in chunks), default=0), max((one.end for one in chunks), default=0)
             held = read(first, end - first) if chunks else b""

@@ -69,9 +69,9 @@ class Passing:
     def write(self, data: bytes | memoryview) -> int:
         """Takes what comes next, which must not change any more."""
         view = memoryview(data)
-        skip = min(max(0, len(MAGIC) - self._seen), len(view))
-        self._seen += skip
-        view = view[skip:]
+        passed_over = min(max(0, len(MAGIC) - self._seen), len(view))
+        self._seen += passed_over
+        view = view[passed_over:]
         try:
             while len(view):
                 view = self._take(view)

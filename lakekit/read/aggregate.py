@@ -250,10 +250,7 @@ def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool
     files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
 
     def has(nth: int) -> bool:
-        try:
-            names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
-        except Corrupt as damaged:
-            raise beside.advised(damaged) from None
+        names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
         return all(name in names and exact.sums(held, names[name]) for name in wanted)
 
     told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one

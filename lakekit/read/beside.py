@@ -81,10 +81,10 @@ ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew,
 """What to do about an index that is lost or damaged."""
 
 
-def read(handle: Handle, path: str) -> bytes:
-    """The bytes of an index file. Raises `FileMissing` saying what to do."""
+def read(handle: Handle, path: str, length: int | None = None) -> bytes:
+    """The bytes of an index file, the first `length` or all. Raises `FileMissing` saying what to do."""
     try:
-        return handle.storage.read(path)
+        return handle.storage.read(path, 0, length)
     except FileMissing:
         raise FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path) from None
 

@@ -287,15 +287,18 @@ def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema)
 
 def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Mapping[str, object]]:
     """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
-    if file.embedded_index is not None:
-        return index_container.contents(file.embedded_index, path=data_path)
-    if file.index_file is None:
-        return {}
-    path = handle.layout.extra_file(data_path, file.index_file)
-    head = handle.storage.read(path, 0, _HEAD_BYTES)
-    if index_container.head_length(head[: index_container.HEAD], path=path) > len(head):
-        head = handle.storage.read(path)
-    return index_container.contents(head, path=path)
+    try:
+        if file.embedded_index is not None:
+            return index_container.contents(file.embedded_index, path=data_path)
+        if file.index_file is None:
+            return {}
+        path = handle.layout.extra_file(data_path, file.index_file)
+        head = beside.read(handle, path, _HEAD_BYTES)
+        if index_container.head_length(head[: index_container.HEAD], path=path) > len(head):
+            head = beside.read(handle, path)
+        return index_container.contents(head, path=path)
+    except Corrupt as damaged:
+        raise beside.advised(damaged) from None
 
 
 def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
