@@ -49,6 +49,14 @@ def test_raw_shows_every_stored_version(opened):
     ]
 
 
+@pytest.mark.parametrize("mode", ["latest", "latest-full", "full", "compacted-full"])
+@pytest.mark.parametrize("named", [{"scan.snapshot-id": "2"}, {"scan.tag-name": "two"}, {"scan.version": "2"}, {"scan.version": "two"}], ids=str)
+def test_the_newest_snapshot_and_another_are_not_asked_for_at_once(opened, mode, named):
+    [key] = named
+    with pytest.raises(InvalidOption, match=f"reads the newest snapshot and {key} names another"):
+        opened("scan_keyed").scan(options={"scan.mode": mode, **named})
+
+
 def test_one_bucket_alone(flights):
     whole = flights.scan().collect()
     keys = whole.select("day", "carrier", "flight", "origin")
