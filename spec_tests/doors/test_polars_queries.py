@@ -86,7 +86,9 @@ def test_many_queries_of_every_golden_table(case):
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("view", [table, in_memory, in_slices])
-@pytest.mark.parametrize("case", ["append_plain", "dedup_levels", "first_row_partitioned", "partial_partitioned_buckets", "aggregate_projection", "types_key_decimals_orc"])
+@pytest.mark.parametrize(
+    "case", ["append_plain", "dedup_levels", "first_row_partitioned", "partial_partitioned_buckets", "aggregate_projection", "types_key_decimals_orc"]
+)
 def test_rows_are_numbered_where_no_column_is_asked_for(case, view, engine):
     full, lazy = collected(case), view(case).scan()
     of = pl.col(full.columns[0])
