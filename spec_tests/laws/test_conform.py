@@ -375,6 +375,20 @@ def test_arrow_types_that_polars_would_change_or_refuse():
     says(pa.table({"e": wide}), handle, SchemaMismatch, "Arrow's decimal256(40, 2), which lakekit does not read", column="e")
 
 
+@pytest.mark.parametrize(("unit", "count"), [("s", 86_400), ("ms", -1), ("us", 86_400_000_000), ("ns", -1)])
+def test_times_that_are_on_no_clock(unit, count):
+    """Polars makes null of them, and a null is no error."""
+    t = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    times = pa.array([5_000, None, count], pa.int32() if t.bit_width == 32 else pa.int64()).cast(t)
+    handle = table({"c": "TIME(3)", "r": "ROW<t TIME(3)>", "l": "ARRAY<TIME(3)>", "m": "MAP<STRING, ROW<t TIME(3)>>"})
+    inside, ends = pa.StructArray.from_arrays([times], ["t"]), pa.array([0, 2, 2, 3], pa.int32())
+    shapes = {"c": times, "r": inside, "l": pa.ListArray.from_arrays(ends, times), "m": pa.MapArray.from_arrays(ends, pa.array(["a", "b", "c"]), inside)}
+    for name, values in shapes.items():
+        says(pa.table({name: values}), handle, ValueOutOfRange, f"column {name!r} of the rows for shop.t holds {count} {unit} of a day", column=name)
+    fine = {name: values.slice(0, 2) for name, values in shapes.items()} if unit in ("s", "ms") else {"l": shapes["l"].slice(1, 1)}
+    assert one(pa.table(fine), handle).height == len(next(iter(fine.values())))
+
+
 # ---- maps --------------------------------------------------------------------------------------------------------------------------------------------
 
 
