@@ -44,6 +44,10 @@ GATHERED_BYTES = 32 << 20
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
 ANSWERED = (InvalidOption, SchemaMismatch, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again."""
+_ADVICE = {
+    ", or write with cast=True": " in the DataFrame",
+    "(merge_schema=True, or t.alter)": "with t.alter",
+}
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
@@ -145,7 +149,7 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             writers.write(frame)
         messages = writers.prepare()
     except ANSWERED as wrong:
-        answer = refused(wrong)
+        answer = refused(in_spark(wrong))
     else:
         answer = [_answer(message) for message in messages]
     finally:
@@ -217,6 +221,14 @@ def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
 def refused(wrong: LakekitError) -> list[pa.RecordBatch]:
     """What is wrong as the answer of a task."""
     return [_answer(wrong=wrong)]
+
+
+def in_spark(wrong: LakekitError) -> LakekitError:
+    """What is wrong with some rows, and what to do about it where they are Spark's: its writes have no `cast=` and no `merge_schema=`."""
+    text = wrong.message
+    for said, instead in _ADVICE.items():
+        text = text.replace(said, instead)
+    return type(wrong)(text, **{name: getattr(wrong, name) for name in wrong.names})
 
 
 def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:

@@ -109,6 +109,10 @@ QUERIES = {
     "SELECT /*+ BROADCAST(d) */ o.id FROM shop.orders o JOIN shop.days d ON o.day = d.day": [(1,), (2,)],
     "TABLE shop.days": [("mon", "Monday"), ("tue", "Tuesday")],
     "VALUES (1, 'a')": [(1, "a")],
+    "SELECT id FROM paimon_incremental_query('shop.orders', 1, 2)": [(4,)],
+    "SELECT c.id FROM PAIMON_INCREMENTAL_QUERY('shop.orders', '0', '1') AS c JOIN shop.days d ON c.day = d.day": [(1,), (2,)],
+    "SELECT id FROM paimon_incremental_between_timestamp('shop.orders', '1970-01-02', '2100-01-01 00:00:00') WHERE id > 1": [(2,), (3,), (4,)],
+    "SELECT id FROM shop.orders TIMESTAMP AS OF (now() + INTERVAL 1 DAY) WHERE id > 3": [(4,)],
     "SELECT table_name FROM sys.tables WHERE database_name = 'shop'": [("days",), ("orders",), ("parted",)],
 }
 
@@ -371,6 +375,10 @@ WRONG = [
     ("SELECT * FROM shop.`orders$branch_nope`", BranchNotFound, "nope"),
     ("SELECT * FROM a.shop.orders", InvalidOption, "three parts"),
     ("SELECT FROM WHERE", InvalidOption, "no query"),
+    ("SELECT * FROM paimon_incremental_query('shop.orders', 1)", InvalidOption, "'database.table', 'since', 'until'"),
+    ("SELECT * FROM paimon_incremental_query('shop.orders', 1, abs(2))", InvalidOption, "'database.table', 'since', 'until'"),
+    ("SELECT * FROM paimon_incremental_between_timestamp('shop.orders', 'then', 'now')", InvalidOption, "'then' is no time"),
+    ("SELECT * FROM paimon_incremental_to_auto_tag('shop.nope', '2024-01-01')", TableNotFound, "nope"),
     ("SELECT 1; SELECT 2", InvalidOption, "one statement"),
     ("SELECT 'open", InvalidOption, "the end of the text"),
     ("  ;", InvalidOption, "a statement"),
