@@ -3,8 +3,8 @@
     rows of the task  ->  conform  ->  Writers  ->  one row for each commit message: (message, null)
                                                     or one row where a value does not fit: (null, what is wrong as JSON)
 
-A bad value is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the attempt wrote is deleted
-before; names of files are drawn anew by every attempt, so that none can meet another's.
+A bad value, or a damaged file, is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the
+attempt wrote is deleted before; names of files are drawn anew by every attempt, so that none can meet another's.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from pyspark.sql import types as spark
 from lakekit import errors
 from lakekit.codec import hashing
 from lakekit.commit import abandoned
-from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import session
+from lakekit.storage.protocol import FileMissing
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
 from lakekit.write.writers import Writers
@@ -42,8 +43,8 @@ TASK = "_lakekit_task"
 GATHERED_BYTES = 32 << 20
 """Batches are put together until they take so much."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
-ANSWERED = (InvalidOption, SchemaMismatch, ValueOutOfRange)
-"""What is answered and not raised: the next attempt would meet it again."""
+ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
+"""What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
 _ADVICE = {
     ", or write with cast=True": " in the DataFrame",
     "(merge_schema=True, or t.alter)": "with t.alter",

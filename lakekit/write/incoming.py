@@ -154,7 +154,7 @@ def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
 def _readable(column: Any, name: str, handle: Handle) -> Any:
     t = column.type
     want = None
-    _check_times(column, name, handle)
+    _check_values(column, name, handle)
     if pa.types.is_timestamp(t) and t.unit == "s":
         want = pa.timestamp("ms", t.tz)  # Polars multiplies without looking
     elif pa.types.is_date64(t):
@@ -171,8 +171,8 @@ def _readable(column: Any, name: str, handle: Handle) -> Any:
         raise ValueOutOfRange(f"column {name!r} of the rows for {handle.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
 
 
-def _check_times(column: Any, name: str, handle: Handle) -> None:
-    """Raises `ValueOutOfRange` for a time that is on no clock, at any depth: Polars makes null of it."""
+def _check_values(column: Any, name: str, handle: Handle) -> None:
+    """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
     t = column.type
     if pa.types.is_time(t):
         found = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
@@ -181,10 +181,29 @@ def _check_times(column: Any, name: str, handle: Handle) -> None:
             wrong = least if least < 0 else most
             msg = f"column {name!r} of the rows for {handle.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
             raise ValueOutOfRange(msg, column=name)
-    elif t.num_fields and _holds_times(t):
+    elif _is_text(t):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as wrong:
+            msg = f"column {name!r} of the rows for {handle.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
+            raise ValueOutOfRange(msg, column=name) from None
+    elif t.num_fields and _is_checked(t):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
             for inside in _inside(chunk):
-                _check_times(inside, name, handle)
+                _check_values(inside, name, handle)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+@lru_cache(maxsize=1024)
+def _is_checked(t: pa.DataType) -> bool:
+    """Whether times of a day, or texts, are among the parts of a type that `_inside` opens."""
+    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
+        parts = [t.field(at).type for at in range(t.num_fields)]
+        return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
+    return False
 
 
 def _inside(array: pa.Array) -> list[pa.Array]:

@@ -389,6 +389,23 @@ def test_times_that_are_on_no_clock(unit, count):
     assert one(pa.table(fine), handle).height == len(next(iter(fine.values())))
 
 
+@pytest.mark.parametrize("t", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_texts_that_are_no_utf8(t):
+    """Spark has such texts. Polars takes their bytes as they are, and panics when it looks at them."""
+    texts = _unchecked([b"fine", None, b"\xff\xfe"], t)
+    handle = table({"c": "STRING", "r": "ROW<t STRING>", "m": "MAP<STRING, STRING>"})
+    inside, ends, plain = pa.StructArray.from_arrays([texts], ["t"]), pa.array([0, 2, 2, 3], pa.int32()), pa.array(["a", "b", "c"])
+    for name, values in {"c": texts, "r": inside, "m": pa.MapArray.from_arrays(ends, plain, texts)}.items():
+        says(pa.table({name: values}), handle, ValueOutOfRange, f"column {name!r} of the rows for shop.t holds a text that is no UTF-8", column=name)
+    assert one(pa.table({"c": texts.slice(0, 2)}), handle)["c"].to_list() == ["fine", None]
+
+
+def _unchecked(values: list[bytes | None], t: pa.DataType) -> pa.Array:
+    """Bytes called texts."""
+    of = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}[t]
+    return pa.array(values, of).view(t)
+
+
 # ---- maps --------------------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -223,6 +223,14 @@ def test_a_time_beyond_the_day_is_no_null(spark, tmp_path):
     assert len(t.snapshots()) == 0
 
 
+@pytest.mark.parametrize("kind", ["fixed", "unaware"])
+def test_a_text_that_is_no_utf8_is_refused(spark, tmp_path, kind):
+    t = table(tmp_path / "t", **KINDS[kind])
+    with pytest.raises(ValueOutOfRange, match="column 'p' of the rows for t holds a text that is no UTF-8"):
+        ls.write(spark.sql("SELECT 1L AS k, CAST(X'FFFE' AS STRING) AS p, 'v' AS v"), t)
+    assert (left(t), len(t.snapshots())) == (set(), 0)
+
+
 # ---- once -----------------------------------------------------------------------------------------------------------------------------------
 
 
