@@ -126,7 +126,7 @@ class SparkDoor:
 def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
 
-    All else stays as it is: `ls.write` casts where no value changes, and says what does not fit.
+    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where no value changes, and says what does not fit.
     """
     found = functions.col(quoted(column.name))
     if wanted is None:
@@ -136,4 +136,11 @@ def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
     is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
     is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
-    return found.cast(to).alias(column.name) if is_fraction or is_moment or is_text else found
+    return found.cast(to).alias(column.name) if is_fraction or is_moment or is_text or _is_unnamed(given, to) else found
+
+
+def _is_unnamed(given: spark_types.DataType, to: spark_types.DataType) -> bool:
+    """Whether a ROW is one of `struct(1, 'a')`, whose fields have no names of their own and are meant by their order."""
+    if not isinstance(given, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(given) != len(to):
+        return False
+    return given.names == [f"col{at}" for at in range(1, len(to) + 1)]

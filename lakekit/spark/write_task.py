@@ -46,7 +46,7 @@ ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spa
 ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
 _ADVICE = {
-    ", or write with cast=True": " in the DataFrame",
+    ", or write with cast=True": " in Spark",
     "(merge_schema=True, or t.alter)": "with t.alter",
 }
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])

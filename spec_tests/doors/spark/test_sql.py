@@ -530,6 +530,17 @@ def test_what_names_no_column_is_computed_by_spark(spark, tmp_path):
     assert (found[4]["p"], found[4]["x"], found[4]["n"], found[4]["d"]) == (Decimal(4), 4 / 3, 10, date(2024, 4, 1))
 
 
+def test_values_with_parts(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("default")
+    t = cat.create_table("default.t", {"k": "INT NOT NULL", "l": "ARRAY<STRING>", "r": "ROW<a INT, b STRING>"}, primary_keys=["k"], options={"bucket": "1"})
+    ls.sql(spark, "INSERT INTO default.t VALUES (1, array(), struct(7, 'q')), (2, null, null)", catalog=cat)
+    assert t.scan().collect().sort("k").rows() == [(1, [], {"a": 7, "b": "q"}), (2, None, None)]
+    ls.sql(spark, "UPDATE default.t SET l = array('x', 'y'), r = named_struct('a', 5, 'b', 'n')", catalog=cat)
+    ls.sql(spark, "UPDATE default.t SET r.b = concat('k', k) WHERE k = 2", catalog=cat)
+    assert t.scan().collect().sort("k").rows() == [(1, ["x", "y"], {"a": 5, "b": "n"}), (2, ["x", "y"], {"a": 5, "b": "k2"})]
+
+
 def test_what_a_catalog_says_of_itself(spark, tmp_path):
     cat = lk.connect(tmp_path)
 

@@ -161,7 +161,7 @@ def same_error(spark, t, batch: pl.DataFrame, kind):
     with pytest.raises(kind) as there:
         ls.write(frame_of(spark, batch), t)
     wanted = str(here.value)
-    for argument, instead in ((", or write with cast=True", " in the DataFrame"), ("(merge_schema=True, or t.alter)", "with t.alter")):  # ls.write has none
+    for argument, instead in ((", or write with cast=True", " in Spark"), ("(merge_schema=True, or t.alter)", "with t.alter")):  # ls.write has none
         wanted = wanted.replace(argument, instead)
     assert str(there.value) == wanted
     assert there.value.column == here.value.column
@@ -209,7 +209,7 @@ def test_what_is_no_frame_of_rows(spark, tmp_path):
 
 def test_advice_is_of_what_a_write_of_spark_takes(spark, tmp_path):
     t = table(tmp_path / "t", **KINDS["unaware"])
-    with pytest.raises(SchemaMismatch, match=r"Cast it in the DataFrame$"):
+    with pytest.raises(SchemaMismatch, match=r"Cast it in Spark$"):
         ls.write(frame_of(spark, rows(0, 2).with_columns(v=pl.lit(True))), t)
     with pytest.raises(SchemaMismatch, match=r"Drop it, or add it to the table with t\.alter$"):
         ls.write(frame_of(spark, rows(0, 2).with_columns(another=pl.lit(1))), t)
