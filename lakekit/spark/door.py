@@ -126,7 +126,8 @@ class SparkDoor:
 def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
 
-    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where no value changes, and says what does not fit.
+    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where
+    no value changes, and says what does not fit.
     """
     found = functions.col(quoted(column.name))
     if wanted is None:
