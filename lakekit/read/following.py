@@ -428,8 +428,11 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
         now = snapshots.find_change(self.handle, told.id)
         if now is not None and _made(now) != _made(told):
             self._check_table()
-            msg = f"the stream of {self.handle.name} told snapshot {told.id}, and another one has its number now: the table was rolled back, or moved forward \
-to a branch. Begin anew with start=" + ("" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})")
+            msg = (
+                f"the stream of {self.handle.name} told snapshot {told.id}, and another one has its number now: the table was rolled back, or moved forward \
+to a branch. Begin anew with start="
+                + ("" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})")
+            )
             raise SnapshotNotFound(msg, name=str(told.id))
 
     def state(self, position: Position, snapshot: Snapshot) -> State:

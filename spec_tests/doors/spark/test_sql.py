@@ -535,9 +535,11 @@ def test_values_with_parts(spark, tmp_path):
     cat.create_database("default")
     t = cat.create_table("default.t", {"k": "INT NOT NULL", "l": "ARRAY<STRING>", "r": "ROW<a INT, b STRING>"}, primary_keys=["k"], options={"bucket": "1"})
     ls.sql(spark, "INSERT INTO default.t VALUES (1, array(), struct(7, 'q')), (2, null, null)", catalog=cat)
-    assert t.scan().collect().sort("k").rows() == [(1, [], {"a": 7, "b": "q"}), (2, None, None)]
+    ls.sql(spark, "INSERT INTO default.t SELECT 3, array(null), named_struct('b', null, 'a', 1)", catalog=cat)
+    assert t.scan().collect().sort("k").rows() == [(1, [], {"a": 7, "b": "q"}), (2, None, None), (3, [None], {"a": 1, "b": None})]
+    ls.sql(spark, "DELETE FROM default.t WHERE k = 3", catalog=cat)
     ls.sql(spark, "UPDATE default.t SET l = array('x', 'y'), r = named_struct('a', 5, 'b', 'n')", catalog=cat)
-    ls.sql(spark, "UPDATE default.t SET r.b = concat('k', k) WHERE k = 2", catalog=cat)
+    ls.sql(spark, "UPDATE default.t SET r.b = concat('k', CAST(k AS STRING)) WHERE k = 2", catalog=cat)
     assert t.scan().collect().sort("k").rows() == [(1, ["x", "y"], {"a": 5, "b": "n"}), (2, ["x", "y"], {"a": 5, "b": "k2"})]
 
 
