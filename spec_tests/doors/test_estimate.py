@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
 
 import numpy as np
@@ -128,6 +129,25 @@ def test_lost_or_damaged_statistics_are_none(tmp_path):
     file.unlink()
     assert lk.open(tmp_path).explain(pl.col("k") < 5).rows_expected is None
     assert not table.check().ok
+
+
+@pytest.mark.parametrize("count", [-5, 0, 1, 2**63 - 1])
+@pytest.mark.parametrize("bound", ["", "NaN", "1e999", "-1", "true", "2024-01-01 00:00:00.5Z", "9" * 400])
+def test_statistics_of_nonsense_are_within_what_files_hold(tmp_path, count, bound):
+    table = lk.create(tmp_path, COLUMNS)
+    table.append(drawn())
+    table.analyze()
+    [file] = (tmp_path / "statistics").iterdir()
+    said = json.loads(file.read_bytes())
+    for column in said["colStats"].values():
+        column.update(distinctCount=count, nullCount=count, avgLen=count, maxLen=count, min=bound, max=bound)
+    file.write_text(json.dumps(said | {"mergedRecordCount": count, "mergedRecordSize": count}))
+    table = lk.open(tmp_path)
+    for wanted in (None, pl.col("k") != 5, pl.col("text").is_in(["a", "b"]), pl.col("made") > datetime(1980, 1, 1), ~pl.col("paid"), pl.col("day").is_null()):  # noqa: DTZ001
+        told = table.explain(wanted)
+        assert told.rows_expected is not None
+        assert 0 <= told.rows_expected <= told.rows_read
+    assert estimate.of(planned(table), table.handle().schema.fields).size_bytes >= 0
 
 
 def test_indexes_that_name_rows_say_more(tmp_path):
