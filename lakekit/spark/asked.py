@@ -47,7 +47,7 @@ def table_of(given: Table | SystemTable | str | PathLike[str]) -> Table | System
     if isinstance(given, (Table, SystemTable)):
         return given
     if not isinstance(given, str) and not hasattr(given, "__fspath__"):
-        msg = f"a read of Spark takes a table, one of its system tables or a path, not {type(given).__name__}"
+        msg = f"lakekit.spark takes a table, one of its system tables or a path, not {type(given).__name__}"
         raise TypeError(msg)
     return open_table(given)
 

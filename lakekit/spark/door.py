@@ -126,7 +126,8 @@ class SparkDoor:
 def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
 
-    All else stays as it is: `ls.write` casts where no value changes, and says what does not fit.
+    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where
+    no value changes, and says what does not fit.
     """
     found = functions.col(quoted(column.name))
     if wanted is None:
@@ -136,4 +137,30 @@ def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
     is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
     is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
-    return found.cast(to).alias(column.name) if is_fraction or is_moment or is_text else found
+    typed = to if is_fraction or is_moment or is_text or _is_unnamed(given, to) else _typed(given, to)
+    return found if typed == given else found.cast(typed).alias(column.name)
+
+
+def _typed(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    """A type in whose parts no void is: `array()` and `named_struct('a', NULL)` have no types of their own there, and get the table's."""
+    match given, to:
+        case spark_types.ArrayType(), spark_types.ArrayType():
+            return spark_types.ArrayType(_part(given.elementType, to.elementType), given.containsNull)
+        case spark_types.MapType(), spark_types.MapType():
+            return spark_types.MapType(_part(given.keyType, to.keyType), _part(given.valueType, to.valueType), given.valueContainsNull)
+        case spark_types.StructType(), spark_types.StructType():
+            known = {field.name: field.dataType for field in to}
+            parts = [_part(field.dataType, known.get(field.name, field.dataType)) for field in given]
+            return spark_types.StructType([spark_types.StructField(field.name, part, field.nullable) for field, part in zip(given, parts, strict=True)])
+    return given
+
+
+def _part(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    return to if isinstance(given, spark_types.NullType) else _typed(given, to)
+
+
+def _is_unnamed(given: spark_types.DataType, to: spark_types.DataType) -> bool:
+    """Whether a ROW is one of `struct(1, 'a')`, whose fields have no names of their own and are meant by their order."""
+    if not isinstance(given, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(given) != len(to):
+        return False
+    return given.names == [f"col{at}" for at in range(1, len(to) + 1)]

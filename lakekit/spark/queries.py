@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
+BETWEEN = {
+    "paimon_incremental_query": "incremental-between",
+    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
+    "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
+}
+"""The connector's functions that give a table's changes, and the option that means each. Source: `PaimonTableValuedFunctions`."""
+
 
 def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
     """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
@@ -43,7 +50,9 @@ def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
     there = _Named(spark, asked, text)
     own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in BETWEEN:
+            there.between(node)
+        elif isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
             there.replace(node)
     for column in tree.find_all(exp.Column):
         there.shorten(column)
@@ -101,6 +110,22 @@ class _Named:
         if len(parts) > 1:
             self.databases.add((parts[0].lower(), parts[1].lower()))
 
+    def between(self, node: Node) -> None:
+        """Puts the changes of a table in the place of a function that names them. Raises `InvalidOption` for other arguments than it takes."""
+        name, start = node.this.name.lower(), int(node.this.meta["start"])
+        given = [one.name for one in node.this.expressions if isinstance(one, exp.Literal)]
+        if len(given) != len(node.this.expressions) or len(given) != (2 if BETWEEN[name].endswith("tag") else 3):
+            ends = "tag" if BETWEEN[name].endswith("tag") else "first time', 'last time" if BETWEEN[name].endswith("timestamp") else "since', 'until"
+            raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
+        if BETWEEN[name].endswith("timestamp"):
+            given[1:] = [one if one.isdecimal() else str(int(self.asked.moment(one).timestamp() * 1000)) for one in given[1:]]
+        table = self.asked.table(self.asked.full(given[0].split(".", 1)))
+        key = f"lakekit_{len(self.frames)}"
+        self.frames[key] = reads.read(self.spark, table, options={BETWEEN[name]: ",".join(given[1:])})
+        words = Words.of(self.text)
+        words.skip(start)
+        self.spans.append((start, words.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
+
     def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
         if isinstance(table, GlobalTable):
             return _collected(self.spark, table)
@@ -125,12 +150,12 @@ class _Named:
         words.accept("FOR")
         words.name("VERSION or TIMESTAMP")
         words.expect("AS", "OF")
-        if str(version.this).upper() == "TIMESTAMP" and words.next is not None and words.next.kind == "word":
-            said = words.call()
-            moment = values(self.spark, self.asked, f"SELECT CAST({said.said} AS TIMESTAMP)", 1)[0]
+        if str(version.this).upper() == "TIMESTAMP" and words.next is not None and (words.next.kind == "word" or words.is_next("(")):
+            said = words.inside() if words.is_next("(") else words.call().said
+            moment = values(self.spark, self.asked, f"SELECT CAST({said} AS TIMESTAMP)", 1)[0]
             if moment is None:
-                raise InvalidOption(f"TIMESTAMP AS OF {said.said}: that is null, and no time", key="sql")
-            return moment, said.end
+                raise InvalidOption(f"TIMESTAMP AS OF {said}: that is null, and no time", key="sql")
+            return moment, words.end_of(0)
         word = words.take("a snapshot, a tag or a time, as a literal", "number", "text")
         if str(version.this).upper() == "VERSION":
             return (literal.name if literal.is_string else int(literal.name)), word.end

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     """Does one statement over the tables of a catalog, which it names "database.table", and gives its rows.
 
-    SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``); INSERT INTO and OVERWRITE, which replaces its
-    PARTITION, else the whole table, or what it has rows of where spark.sql.sources.partitionOverwriteMode is dynamic; DELETE FROM, UPDATE, MERGE INTO, whose
-    conditions and values are columns, literals and plain functions, and whatever names no column, subqueries too, which Spark computes once, before; CREATE,
-    DROP and ALTER of tables and databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL sys.<procedure>. What changes rows
-    gives one row, `snapshot_id` (null: nothing was to be done) and `row_count`; definitions give none. A name of one part is a view of the session where
-    there is one, else of the session's current database.
+    SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``, and changes as the connector names them,
+    `paimon_incremental_query('db.t', 3, 7)`); INSERT INTO and OVERWRITE, which replaces its PARTITION, else the whole table, or what it has rows of where
+    spark.sql.sources.partitionOverwriteMode is dynamic; DELETE FROM, UPDATE (of fields of a ROW too), MERGE INTO, whose conditions and values are columns,
+    literals and plain functions, and whatever names no column, subqueries too, which Spark computes once, before; CREATE, DROP and ALTER of tables and
+    databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL sys.<procedure>. What changes rows gives one row, `snapshot_id`
+    (null: nothing was to be done) and `row_count`; definitions give none. A name of one part is a view of the session where there is one, else of the session's
+    current database.
 
     Raises `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done here: nothing has changed then; and what
     the catalog, `ls.write`, `ls.delete`, `ls.update`, `ls.merge`, the methods of tables and Spark raise.

@@ -3,8 +3,8 @@
     rows of the task  ->  conform  ->  Writers  ->  one row for each commit message: (message, null)
                                                     or one row where a value does not fit: (null, what is wrong as JSON)
 
-A bad value is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the attempt wrote is deleted
-before; names of files are drawn anew by every attempt, so that none can meet another's.
+A bad value, or a damaged file, is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the
+attempt wrote is deleted before; names of files are drawn anew by every attempt, so that none can meet another's.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from pyspark.sql import types as spark
 from lakekit import errors
 from lakekit.codec import hashing
 from lakekit.commit import abandoned
-from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import session
+from lakekit.storage.protocol import FileMissing
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
 from lakekit.write.writers import Writers
@@ -42,8 +43,12 @@ TASK = "_lakekit_task"
 GATHERED_BYTES = 32 << 20
 """Batches are put together until they take so much."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
-ANSWERED = (InvalidOption, SchemaMismatch, ValueOutOfRange)
-"""What is answered and not raised: the next attempt would meet it again."""
+ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
+"""What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
+_ADVICE = {
+    ", or write with cast=True": " in Spark",
+    "(merge_schema=True, or t.alter)": "with t.alter",
+}
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
@@ -145,7 +150,7 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             writers.write(frame)
         messages = writers.prepare()
     except ANSWERED as wrong:
-        answer = refused(wrong)
+        answer = refused(in_spark(wrong))
     else:
         answer = [_answer(message) for message in messages]
     finally:
@@ -217,6 +222,14 @@ def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
 def refused(wrong: LakekitError) -> list[pa.RecordBatch]:
     """What is wrong as the answer of a task."""
     return [_answer(wrong=wrong)]
+
+
+def in_spark(wrong: LakekitError) -> LakekitError:
+    """What is wrong with some rows, and what to do about it where they are Spark's: its writes have no `cast=` and no `merge_schema=`."""
+    text = wrong.message
+    for said, instead in _ADVICE.items():
+        text = text.replace(said, instead)
+    return type(wrong)(text, **{name: getattr(wrong, name) for name in wrong.names})
 
 
 def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:

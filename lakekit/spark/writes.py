@@ -25,7 +25,7 @@ from pyspark.sql import functions, types as spark_types
 
 from lakekit.care import maintain
 from lakekit.commit import abandoned, publish as publishing
-from lakekit.errors import InvalidOption, LakekitError
+from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import asked, hashed, session, types, write_task
 from lakekit.spark.write_task import TASK, Job
@@ -70,11 +70,11 @@ def write(
     `commit_user` and `identifier`: exactly once for each pair. A pair that was committed before answers that commit, and nothing is read or written. Of rows of
     one key in one frame, which is the newer one says a sequence field, or nobody. Keys that may move between partitions are written by one task.
 
-    Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption`, `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call
-    again finds out), and what Spark raises where a task failed too often. After an error nothing was committed (but see `CommitStateUnknown`).
+    Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption` (for a stream, too), `TypeError` for what is no DataFrame of Spark,
+    `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call again finds out), and what Spark raises where a task failed too often. After an error
+    nothing was committed (but see `CommitStateUnknown`).
     """
-    spark = df.sparkSession
-    session.check(spark)
+    spark = _session_of(df)
     handle = handle_of(table_or_path)
     if identifier is not None and commit_user is None:
         raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
@@ -96,6 +96,19 @@ def write(
     )
     messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
     return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+
+
+def _session_of(df: DataFrame) -> SparkSession:
+    """The session of a DataFrame that can be written. Raises `TypeError` for what is none of Spark's, `InvalidOption` for a stream."""
+    if not hasattr(df, "mapInArrow") or not hasattr(df, "sparkSession"):
+        msg = f"ls.write takes a DataFrame of Spark, not {type(df).__name__}: t.append takes rows that are in memory"
+        raise TypeError(msg)
+    session.check(df.sparkSession)
+    if df.isStreaming:
+        msg = "ls.write writes once, and this DataFrame is a stream: df.writeStream.foreachBatch(lambda rows, number: ls.write(rows, table, \
+commit_user='…', identifier=number)) writes each of its batches, or df.writeStream.format('lakekit')"
+        raise InvalidOption(msg, key="df")
+    return df.sparkSession
 
 
 def collected(handle: Handle, answers: Iterable[Any]) -> list[CommitMessage]:
@@ -166,8 +179,11 @@ def _check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> 
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind):
-        pass  # no row, only checks
+    try:
+        for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind):
+            pass  # no row, only checks
+    except SchemaMismatch as wrong:
+        raise write_task.in_spark(wrong) from None
 
 
 def _shuffle_partitions(spark: SparkSession) -> int:

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.errors import ColumnNotFound
 from lakekit.sql import arithmetic, expressions
-from lakekit.sql.expressions import exp
+from lakekit.sql.expressions import Scope, exp
+from lakekit.write.widening import instance
 
 if TYPE_CHECKING:
-    from lakekit.sql.expressions import Scope
+    from collections.abc import Iterable, Mapping
+
+    from lakekit.sql.expressions import Side
+
+    Path = tuple[str, ...]
+    """The names of a field from its column on."""
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -27,3 +34,51 @@ def assigned(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
     if dtype.is_float() and isinstance(have, pl.Decimal):
         return found.cast(pl.Float64).cast(dtype)
     return found.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else found
+
+
+def place(node: Node, target: Side) -> tuple[str, Path]:
+    """The column that is named, and the field within it. Raises `ColumnNotFound`."""
+    try:
+        return Scope(sides=(target,)).column(node), ()
+    except ColumnNotFound:
+        names = [one.name for one in node.parts]
+        own = next((count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0)
+        path, dtype = _path(names[own:], pl.Struct(target.columns))
+        if dtype is None or len(path) < 2:
+            raise
+        return path[0], path[1:]
+
+
+def _path(names: Iterable[str], dtype: pl.DataType | None) -> tuple[Path, pl.DataType | None]:
+    """The names as they are written in the types, and the type of the last one; None: there is none."""
+    found: list[str] = []
+    for name in names:
+        fields = {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        own = name if name in fields else next((one for one in fields if one.lower() == name.lower()), None)
+        dtype = None if own is None else instance(fields[own])
+        found.append(own or name)
+    return tuple(found), dtype
+
+
+def field_type(dtype: pl.DataType, path: Path) -> pl.DataType:
+    """The type of a field within a column."""
+    found = _path(path, dtype)[1]
+    assert found is not None
+    return found
+
+
+def new_value(name: str, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
+    """A column with new values of some fields, or of itself, whose path is empty."""
+    return _with_fields(pl.col(name), dtype, values)
+
+
+def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
+    """A column with new values of some fields. Where it is null the others are: Spark makes a row of it (`AssignmentUtils`)."""
+    if () in values:
+        return values[()]
+    assert isinstance(dtype, pl.Struct)
+    fields = []
+    for field in dtype.fields:
+        own, inside = column.struct.field(field.name), {path[1:]: value for path, value in values.items() if path[0] == field.name}
+        fields.append((_with_fields(own, instance(field.dtype), inside) if inside else own).alias(field.name))
+    return pl.struct(fields)

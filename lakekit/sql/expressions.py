@@ -129,6 +129,8 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
         values = scope.ask(f"SELECT {node.sql('spark')} AS value")
     except InvalidOption:  # nor does the one who is asked
         raise refusal from None
+    if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
+        return pl.lit([values.to_list()[0]], pl.List(values.dtype)).list.first()  # scalar: one value
     return pl.lit(values[0], values.dtype)
 
 

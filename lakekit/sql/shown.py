@@ -88,6 +88,8 @@ def _partitions(asked: Asked) -> Answer:
     table = asked.table(asked.name())
     wanted = partition_of(words) if words.accept("PARTITION") else {}
     words.end()
+    if not table.partition_keys:
+        raise InvalidOption(f"{table.name} is not partitioned: there are no partitions to show", key="sql", value=table.name)
     if unknown := [key for key in wanted if key not in table.partition_keys]:
         raise ColumnNotFound(f"{table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}, not by {unknown[0]}", name=unknown[0])
     values = table.partitions()["values"].to_list()  # scalar: one a partition

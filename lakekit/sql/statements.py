@@ -18,7 +18,7 @@ from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsu
 from lakekit.format.dtypes import polars_schema
 from lakekit.sql import definitions, expressions, kinds
 from lakekit.sql.asked import Answer
-from lakekit.sql.assigned import assigned
+from lakekit.sql.assigned import assigned, field_type, new_value, place
 from lakekit.sql.definitions import names
 from lakekit.sql.expressions import Scope, Side, exp
 from lakekit.sql.words import quoted
@@ -223,16 +223,17 @@ def _inserted(then: Node, scope: Scope, target: Side) -> Any:
 
 
 def _assigned(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str, pl.Expr]:
-    """The new value of each column."""
-    found: dict[str, pl.Expr] = {}
+    """The new value of each column; of a column of which fields are named, with those."""
+    found: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
     for pair in pairs:
         if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
             raise InvalidOption(f"{pair.sql('spark')} is no new value of a column, such as v = v + 1", key="sql")
-        name = _target(pair.this, target)
-        if name in found:
-            raise InvalidOption(f"{name} gets two new values", key="sql", value=name)
-        found[name] = assigned(pair.expression, scope, target.columns[name])
-    return found
+        name, path = place(pair.this, target)
+        values = found.setdefault(name, {})
+        if any(path[: len(one)] == one or one[: len(path)] == path for one in values):
+            raise InvalidOption(f"{'.'.join((name, *path))} gets two new values", key="sql", value=name)
+        values[path] = assigned(pair.expression, scope, field_type(target.columns[name], path))
+    return {name: new_value(name, target.columns[name], values) for name, values in found.items()}
 
 
 def _target(node: Node, target: Side) -> str:

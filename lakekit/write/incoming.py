@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 BATCH_ROWS = 131_072
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""How long a day is, in each unit of Arrow's times."""
 _TAKES = "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
 
 
@@ -151,6 +154,7 @@ def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
 def _readable(column: Any, name: str, handle: Handle) -> Any:
     t = column.type
     want = None
+    _check_values(column, name, handle)
     if pa.types.is_timestamp(t) and t.unit == "s":
         want = pa.timestamp("ms", t.tz)  # Polars multiplies without looking
     elif pa.types.is_date64(t):
@@ -165,3 +169,56 @@ def _readable(column: Any, name: str, handle: Handle) -> Any:
         return pc.cast(column, want)
     except pa.ArrowInvalid as wrong:
         raise ValueOutOfRange(f"column {name!r} of the rows for {handle.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
+
+
+def _check_values(column: Any, name: str, handle: Handle) -> None:
+    """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
+    t = column.type
+    if pa.types.is_time(t):
+        found = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
+        least, most, day = found["min"].as_py(), found["max"].as_py(), _DAY[t.unit]  # scalar: one a column
+        if least is not None and (least < 0 or most >= day):
+            wrong = least if least < 0 else most
+            msg = f"column {name!r} of the rows for {handle.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
+            raise ValueOutOfRange(msg, column=name)
+    elif _is_text(t):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as wrong:
+            msg = f"column {name!r} of the rows for {handle.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
+            raise ValueOutOfRange(msg, column=name) from None
+    elif t.num_fields and _is_checked(t):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+            for inside in _inside(chunk):
+                _check_values(inside, name, handle)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+@lru_cache(maxsize=1024)
+def _is_checked(t: pa.DataType) -> bool:
+    """Whether times of a day, or texts, are among the parts of a type that `_inside` opens."""
+    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
+        parts = [t.field(at).type for at in range(t.num_fields)]
+        return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
+    return False
+
+
+def _inside(array: pa.Array) -> list[pa.Array]:
+    """The values within a nested array, without those that no row has."""
+    if pa.types.is_struct(array.type):
+        return list(array.flatten())
+    if pa.types.is_map(array.type):
+        first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()  # scalar: one an array
+        return [array.keys.slice(first, end - first), array.items.slice(first, end - first)]
+    return [array.flatten()]
+
+
+@lru_cache(maxsize=1024)
+def _holds_times(t: pa.DataType) -> bool:
+    """Whether times of a day are among the parts of a type that `_inside` opens."""
+    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
+        return any(pa.types.is_time(t.field(at).type) or _holds_times(t.field(at).type) for at in range(t.num_fields))
+    return False

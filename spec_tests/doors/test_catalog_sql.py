@@ -124,6 +124,30 @@ def test_what_is_computed_otherwise_is_refused(cat, text, error, words):
     assert cat["shop.orders"].scan().collect().height == 4
 
 
+def test_new_values_of_fields(cat):
+    """As the connector has it: "Update nested structure" of Paimon's documentation of Spark. A null becomes a row, as `AssignmentUtils` makes one."""
+
+    def found():
+        return dict(cat["shop.orders"].scan().select("id", "r").collect().rows())
+
+    cat.sql("UPDATE shop.orders SET r.b.c = upper(day), R.A = 5 WHERE id < 3; UPDATE shop.orders o SET o.r.a = o.r.a + id WHERE id = 2")
+    assert found() == {1: {"a": 5, "b": {"c": "MON"}}, 2: {"a": 7, "b": {"c": "TUE"}}, 3: None, 4: None}
+    cat.sql("MERGE INTO shop.orders o USING shop.days d ON o.day = d.day AND o.id = 1 WHEN MATCHED THEN UPDATE SET o.r.b.c = d.name")
+    assert found()[1] == {"a": 5, "b": {"c": "Monday"}}
+    for text, error, words in (
+        ("UPDATE shop.orders SET r.nope = 1", ColumnNotFound, r"r\.nope"),
+        ("UPDATE shop.orders SET day.a = 1", ColumnNotFound, r"day\.a"),
+        ("UPDATE shop.orders SET r.b = NULL, r.b.c = 'x'", InvalidOption, r"r\.b\.c gets two new values"),
+    ):
+        with pytest.raises(error, match=words):
+            cat.sql(text)
+
+
+def test_partitions_of_a_table_without_any(cat):
+    with pytest.raises(InvalidOption, match=r"shop\.orders is not partitioned"):
+        cat.sql("SHOW PARTITIONS shop.orders")
+
+
 def test_what_a_catalog_says_of_itself(cat):
     cat.sql(
         "CREATE TABLE shop.t (k INT DEFAULT -5, at DATE DEFAULT DATE '2024-03-31') PARTITIONED BY (day STRING) COMMENT 'all' TBLPROPERTIES ('bucket' = '-1')"

@@ -375,6 +375,37 @@ def test_arrow_types_that_polars_would_change_or_refuse():
     says(pa.table({"e": wide}), handle, SchemaMismatch, "Arrow's decimal256(40, 2), which lakekit does not read", column="e")
 
 
+@pytest.mark.parametrize(("unit", "count"), [("s", 86_400), ("ms", -1), ("us", 86_400_000_000), ("ns", -1)])
+def test_times_that_are_on_no_clock(unit, count):
+    """Polars makes null of them, and a null is no error."""
+    t = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    times = pa.array([5_000, None, count], pa.int32() if t.bit_width == 32 else pa.int64()).cast(t)
+    handle = table({"c": "TIME(3)", "r": "ROW<t TIME(3)>", "l": "ARRAY<TIME(3)>", "m": "MAP<STRING, ROW<t TIME(3)>>"})
+    inside, ends = pa.StructArray.from_arrays([times], ["t"]), pa.array([0, 2, 2, 3], pa.int32())
+    shapes = {"c": times, "r": inside, "l": pa.ListArray.from_arrays(ends, times), "m": pa.MapArray.from_arrays(ends, pa.array(["a", "b", "c"]), inside)}
+    for name, values in shapes.items():
+        says(pa.table({name: values}), handle, ValueOutOfRange, f"column {name!r} of the rows for shop.t holds {count} {unit} of a day", column=name)
+    fine = {name: values.slice(0, 2) for name, values in shapes.items()} if unit in ("s", "ms") else {"l": shapes["l"].slice(1, 1)}
+    assert one(pa.table(fine), handle).height == len(next(iter(fine.values())))
+
+
+@pytest.mark.parametrize("t", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_texts_that_are_no_utf8(t):
+    """Spark has such texts. Polars takes their bytes as they are, and panics when it looks at them."""
+    texts = _unchecked([b"fine", None, b"\xff\xfe"], t)
+    handle = table({"c": "STRING", "r": "ROW<t STRING>", "m": "MAP<STRING, STRING>"})
+    inside, ends, plain = pa.StructArray.from_arrays([texts], ["t"]), pa.array([0, 2, 2, 3], pa.int32()), pa.array(["a", "b", "c"])
+    for name, values in {"c": texts, "r": inside, "m": pa.MapArray.from_arrays(ends, plain, texts)}.items():
+        says(pa.table({name: values}), handle, ValueOutOfRange, f"column {name!r} of the rows for shop.t holds a text that is no UTF-8", column=name)
+    assert one(pa.table({"c": texts.slice(0, 2)}), handle)["c"].to_list() == ["fine", None]
+
+
+def _unchecked(values: list[bytes | None], t: pa.DataType) -> pa.Array:
+    """Bytes called texts."""
+    of = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}[t]
+    return pa.array(values, of).view(t)
+
+
 # ---- maps --------------------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -109,6 +109,10 @@ QUERIES = {
     "SELECT /*+ BROADCAST(d) */ o.id FROM shop.orders o JOIN shop.days d ON o.day = d.day": [(1,), (2,)],
     "TABLE shop.days": [("mon", "Monday"), ("tue", "Tuesday")],
     "VALUES (1, 'a')": [(1, "a")],
+    "SELECT id FROM paimon_incremental_query('shop.orders', 1, 2)": [(4,)],
+    "SELECT c.id FROM PAIMON_INCREMENTAL_QUERY('shop.orders', '0', '1') AS c JOIN shop.days d ON c.day = d.day": [(1,), (2,)],
+    "SELECT id FROM paimon_incremental_between_timestamp('shop.orders', '1970-01-02', '2100-01-01 00:00:00') WHERE id > 1": [(2,), (3,), (4,)],
+    "SELECT id FROM shop.orders TIMESTAMP AS OF (now() + INTERVAL 1 DAY) WHERE id > 3": [(4,)],
     "SELECT table_name FROM sys.tables WHERE database_name = 'shop'": [("days",), ("orders",), ("parted",)],
 }
 
@@ -371,6 +375,10 @@ WRONG = [
     ("SELECT * FROM shop.`orders$branch_nope`", BranchNotFound, "nope"),
     ("SELECT * FROM a.shop.orders", InvalidOption, "three parts"),
     ("SELECT FROM WHERE", InvalidOption, "no query"),
+    ("SELECT * FROM paimon_incremental_query('shop.orders', 1)", InvalidOption, "'database.table', 'since', 'until'"),
+    ("SELECT * FROM paimon_incremental_query('shop.orders', 1, abs(2))", InvalidOption, "'database.table', 'since', 'until'"),
+    ("SELECT * FROM paimon_incremental_between_timestamp('shop.orders', 'then', 'now')", InvalidOption, "'then' is no time"),
+    ("SELECT * FROM paimon_incremental_to_auto_tag('shop.nope', '2024-01-01')", TableNotFound, "nope"),
     ("SELECT 1; SELECT 2", InvalidOption, "one statement"),
     ("SELECT 'open", InvalidOption, "the end of the text"),
     ("  ;", InvalidOption, "a statement"),
@@ -520,6 +528,19 @@ def test_what_names_no_column_is_computed_by_spark(spark, tmp_path):
     assert (found[2]["p"], found[2]["x"], found[2]["s"]) == (Decimal("2.48"), 1.5, "2")
     assert (found[2]["at"], found[2]["local"]) == (moment, moment.replace(tzinfo=None))
     assert (found[4]["p"], found[4]["x"], found[4]["n"], found[4]["d"]) == (Decimal(4), 4 / 3, 10, date(2024, 4, 1))
+
+
+def test_values_with_parts(spark, tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("default")
+    t = cat.create_table("default.t", {"k": "INT NOT NULL", "l": "ARRAY<STRING>", "r": "ROW<a INT, b STRING>"}, primary_keys=["k"], options={"bucket": "1"})
+    ls.sql(spark, "INSERT INTO default.t VALUES (1, array(), struct(7, 'q')), (2, null, null)", catalog=cat)
+    ls.sql(spark, "INSERT INTO default.t SELECT 3, array(null), named_struct('b', null, 'a', 1)", catalog=cat)
+    assert t.scan().collect().sort("k").rows() == [(1, [], {"a": 7, "b": "q"}), (2, None, None), (3, [None], {"a": 1, "b": None})]
+    ls.sql(spark, "DELETE FROM default.t WHERE k = 3", catalog=cat)
+    ls.sql(spark, "UPDATE default.t SET l = array('x', 'y'), r = named_struct('a', 5, 'b', 'n')", catalog=cat)
+    ls.sql(spark, "UPDATE default.t SET r.b = concat('k', CAST(k AS STRING)) WHERE k = 2", catalog=cat)
+    assert t.scan().collect().sort("k").rows() == [(1, ["x", "y"], {"a": 5, "b": "n"}), (2, ["x", "y"], {"a": 5, "b": "k2"})]
 
 
 def test_what_a_catalog_says_of_itself(spark, tmp_path):

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import ColumnNotFound, Conflict, InvalidOption, Unsupported, ValueOutOfRange
+from lakekit.errors import ColumnNotFound, Conflict, Corrupt, InvalidOption, StorageFailed, Unsupported, ValueOutOfRange
 from spec_tests.doors.spark.alike import COLUMNS, KINDS, read, rows, two_alike
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
@@ -58,6 +58,33 @@ def test_what_is_refused_leaves_nothing(spark, tmp_path):
     with pytest.raises(InvalidOption, match="first-row"):
         ls.update(spark, engine, {"v": 1}, where="k = 1")
     assert {path.name for path in Path(t.location).rglob("data-*")} == files
+
+
+@pytest.mark.parametrize(("damage", "error"), [("cut", Corrupt), ("lost", StorageFailed)])
+def test_a_damaged_file_is_told_as_here(spark, tmp_path, damage, error):
+    """In lakekit's words, not as Spark's account of a task that failed twice."""
+    t, _ = two_alike(tmp_path, **KINDS["fixed"])
+    broken = min(Path(t.location).rglob("data-*"))
+    data = broken.read_bytes()
+    broken.unlink()
+    if damage == "cut":
+        broken.write_bytes(data[:-20])
+    files = {path.name for path in Path(t.location).rglob("data-*")}
+    for does in (
+        lambda: ls.delete(spark, t, "v >= 0"),
+        lambda: ls.update(spark, t, {"v": "v + 1"}, where="v >= 0"),
+        lambda: ls.merge(spark, t, ls.read(spark, rows_of(tmp_path)), lk.when_matched(update="all"), on=["k", "p"]),
+    ):
+        with pytest.raises(error, match=broken.name):
+            does()
+    assert {path.name for path in Path(t.location).rglob("data-*")} == files
+
+
+def rows_of(tmp_path):
+    other = lk.create(tmp_path / "others", COLUMNS, if_not_exists=True)
+    if not other.snapshots().height:
+        other.append(rows(0, 60))
+    return other
 
 
 def test_another_statement_was_faster(spark, tmp_path, monkeypatch):
