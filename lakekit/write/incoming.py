@@ -214,11 +214,3 @@ def _inside(array: pa.Array) -> list[pa.Array]:
         first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()  # scalar: one an array
         return [array.keys.slice(first, end - first), array.items.slice(first, end - first)]
     return [array.flatten()]
-
-
-@lru_cache(maxsize=1024)
-def _holds_times(t: pa.DataType) -> bool:
-    """Whether times of a day are among the parts of a type that `_inside` opens."""
-    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
-        return any(pa.types.is_time(t.field(at).type) or _holds_times(t.field(at).type) for at in range(t.num_fields))
-    return False
