@@ -110,8 +110,8 @@ class Reading(Opened):
     def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
 
-        `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes, which are read, have answered. Raises Polars'
-        errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
+        After `t.analyze()` it says how many rows to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file
+        indexes, which are read, have answered. Raises Polars' errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
         """
         if not all(isinstance(one, pl.Expr) for one in aggregates):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
