@@ -24,7 +24,7 @@ from lakekit.bucket.read import LEVEL, ROW, SYSTEM
 from lakekit.files.places import data_file_path
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
-from lakekit.lsm.arrays import float_bits, values
+from lakekit.lsm.arrays import ends, float_bits, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -183,7 +183,7 @@ def _hits(older: Older, files: Sequence[DataFile], left: pl.DataFrame) -> pl.Dat
     first = older.key[0]
     bounds = []
     if handle.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
-        bounds = [pl.col(first).is_between(pl.lit(left[first].min(), left.schema[first]), pl.lit(left[first].max(), left.schema[first]))]
+        bounds = [pl.col(first).is_between(*ends(left[first]))]
     deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
     scan = scan_files(handle, files, paths, handle.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
     with refused(handle, paths):

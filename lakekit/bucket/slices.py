@@ -107,9 +107,9 @@ def _within(task: Merge, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -
     reach = pl.DataFrame([low[one.column].alias("low"), high[one.column].alias("high")])
     conditions = [pl.lit(True)]
     if one.low is not None:
-        conditions.append(pl.col("high") >= pl.lit(one.low, one.dtype))
+        conditions.append(pl.col("high") >= one.low)
     if one.high is not None:
-        conditions.append(pl.col("low") < pl.lit(one.high, one.dtype))
+        conditions.append(pl.col("low") < one.high)
     inside = reach.select(pl.all_horizontal(conditions).fill_null(value=True)).to_series().to_numpy()
     kept = np.flatnonzero(inside)
     expr = one.expr()

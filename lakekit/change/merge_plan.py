@@ -21,6 +21,7 @@ from lakekit.change.clauses import SOURCE, Clause, WhenMatched, WhenNotMatched, 
 from lakekit.change.merge_sql import named
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
+from lakekit.lsm.arrays import ends
 from lakekit.read.expressions import check, is_row_wise, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
@@ -260,5 +261,4 @@ def _within(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list
         return []
     if values.null_count() == len(values):
         return [pl.lit(value=False)]
-    low, high = (pl.lit(bound, None if is_whole else dtype) for bound in (values.min(), values.max()))
-    return [pl.col(mine).is_between(low, high)]
+    return [pl.col(mine).is_between(*ends(values))]

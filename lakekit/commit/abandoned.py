@@ -6,6 +6,7 @@ of a commit whose outcome nobody knows. Source: ENGINE.md 5.7, `FileStoreCommitI
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from lakekit.files import places
 from lakekit.meta import branches, manifests, snapshots, tags
 from lakekit.model.entries import ADD
 from lakekit.model.layout import MAIN
+from lakekit.storage.protocol import FileMissing
 from lakekit.world import instant_ms
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
+
+
+_ATTEMPTS = 3
 
 
 def doubt(handle: Handle, messages: Sequence[CommitMessage]) -> None:
@@ -82,7 +87,16 @@ def check_new(handle: Handle, messages: Sequence[CommitMessage], latest: Snapsho
 
 def check_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:
     """`check_there` for what compactions made."""
-    check_there(handle, [replace(message, new_files=(), changelog_files=(), new_index_files=()) for message in messages])
+    check_there(handle, _compacted(messages))
+
+
+def abort_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+    """`abort` for what compactions made, where the rows of the messages were committed: those nobody has to look for."""
+    abort(handle, _compacted(messages))
+
+
+def _compacted(messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    return [replace(message, new_files=(), changelog_files=(), new_index_files=()) for message in messages]
 
 
 def _names(message: CommitMessage) -> Iterator[str]:
@@ -107,7 +121,14 @@ def _files(handle: Handle, message: CommitMessage) -> Iterator[tuple[str, str]]:
 
 
 def _referred(handle: Handle) -> set[str]:
-    """The names of all files that anything visible refers to."""
+    """The names of all files that anything visible refers to. Raises `FileMissing` where what is read expires meanwhile, again and again."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(FileMissing):
+            return _looked_up(handle)
+    return _looked_up(handle)
+
+
+def _looked_up(handle: Handle) -> set[str]:
     found: set[str] = set()
     listed: dict[str, ManifestFile] = {}
     for snapshot, lists in _roots(handle):
@@ -119,15 +140,20 @@ def _referred(handle: Handle) -> set[str]:
 
 
 def _roots(handle: Handle) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
-    """What every branch holds by snapshots, newest first, tags and long-lived changelogs, and which of its lists have to be looked at.
+    """What every branch holds by snapshots, the newest first, tags and long-lived changelogs, and which of its lists have to be looked at.
 
     What one of a row of snapshots names came or goes by the delta of one of them, or is in the newest; a tag stands alone. Of an expired snapshot only the
     list that tells the changes is left.
     """
     for branch in (MAIN, *branches.names(handle)):
         own = handle if branch == handle.branch else handle.on_branch(branch)
-        for at, snapshot in enumerate(reversed(snapshots.all(own))):
-            yield snapshot, ("delta" if at else "all", "changelog")
+        # the newest is asked for by itself: of those that are listed every one may have expired before it is read
+        newest = snapshots.latest(own)
+        if newest is not None:
+            yield newest, ("all", "changelog")
+        for snapshot in snapshots.all(own):
+            if newest is None or snapshot.id != newest.id:
+                yield snapshot, ("delta", "changelog")
         for tag in tags.all(own):
             yield tag.snapshot, ("all", "changelog")
         for number in snapshots.changelog_ids(own):

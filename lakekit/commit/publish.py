@@ -92,7 +92,7 @@ def publish(
         latest = made[-1].snapshot
     if len(made) < len(steps) and is_new_user:
         with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
-            abandoned.abort(handle, messages)
+            abandoned.abort_compacted(handle, messages)
     return outcome(job, made)
 
 

@@ -45,6 +45,22 @@ def is_whole(dtype: pl.DataType) -> bool:
     return dtype.is_integer() or dtype in (pl.Boolean, pl.Date, pl.Time) or isinstance(dtype, (pl.Datetime, pl.Duration))
 
 
+def literals(values: pl.Series) -> list[pl.Expr]:
+    """Some values as literals of their type; few, as bounds are.
+
+    Times go by their counts: Python's values end at microseconds, so that a greatest one would come out below itself, and at the year 9999.
+    """
+    counts = values.to_physical() if values.dtype.is_temporal() else values
+    return [pl.lit(count, counts.dtype).cast(values.dtype) for count in counts.to_list()]  # scalar: bounds
+
+
+def ends(values: pl.Series) -> tuple[pl.Expr, pl.Expr]:
+    """The least and the greatest of some values, as literals."""
+    counts = values.to_physical() if values.dtype.is_temporal() else values
+    low, high = literals(pl.Series([counts.min(), counts.max()], dtype=counts.dtype).cast(values.dtype))
+    return low, high
+
+
 def float_order(numbers: Array) -> Ints:
     """Integers that compare as Java's `Double.compare` does: -0.0 below 0.0, every NaN equal and above all."""
     wide = numbers.astype(np.float64)

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from lakekit.lsm.arrays import is_whole, values
-from lakekit.predicate import TRUE, Leaf, conjunction
+from lakekit.lsm.arrays import is_whole, literals, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakekit.lsm.arrays import Array, Bools, Ints
-    from lakekit.predicate import Predicate
 
 WINDOW = 8
 """How many bytes of text after the common beginning are looked at to place a cut."""
@@ -152,26 +150,18 @@ def _aged(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """Keys from `low` on and below `high`, by one column; None: no bound on that side."""
+    """Keys from `low` on and below `high`, literals, by one column; None: no bound on that side."""
 
     column: str
-    dtype: pl.DataType
-    low: Any = None
-    high: Any = None
+    low: pl.Expr | None = None
+    high: pl.Expr | None = None
 
     def expr(self) -> pl.Expr | None:
         """The range as a Polars condition; None when it holds every key."""
         column = pl.col(self.column)
-        above = None if self.low is None else column >= pl.lit(self.low, self.dtype)
-        below = None if self.high is None else column < pl.lit(self.high, self.dtype)
+        above = None if self.low is None else column >= self.low
+        below = None if self.high is None else column < self.high
         return above if below is None else below if above is None else above & below
-
-    def predicate(self) -> Predicate:
-        """The range as a condition that planning understands."""
-        parts: list[Predicate] = [] if self.low is None else [Leaf(self.column, ">=", (self.low,))]
-        if self.high is not None:
-            parts.append(Leaf(self.column, "<", (self.high,)))
-        return conjunction(parts) if parts else TRUE
 
 
 def slices(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array, max_rows: int) -> list[KeyRange]:
@@ -184,10 +174,9 @@ def slices(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array, max_rows
     low, high = min_keys[column], max_keys[column]
     pieces = -(-int(np.sum(rows)) // max(max_rows, 1))
     if pieces <= 1 or low.null_count() or high.null_count():
-        return [KeyRange(column=column, dtype=low.dtype)]
-    cuts = _cuts(low, high, np.asarray(rows, np.float64), pieces)
-    bounds = [None, *cuts.to_list(), None]  # scalar: one a slice
-    return [KeyRange(column=column, dtype=low.dtype, low=start, high=end) for start, end in pairwise(bounds)]
+        return [KeyRange(column=column)]
+    bounds = [None, *literals(_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
+    return [KeyRange(column=column, low=start, high=end) for start, end in pairwise(bounds)]
 
 
 def _varies(low: pl.Series, high: pl.Series) -> bool:

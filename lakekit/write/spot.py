@@ -60,14 +60,21 @@ class Spot:
 
 def shown(values: pl.Series, at: int) -> str:
     """One of some values as messages show it: times that Python has no date for as their count."""
+    return counted(values, at) or short(values[at])
+
+
+def counted(values: pl.Series, at: int) -> str | None:
+    """The count of a time that Python has no date for, in words; None for every other value, and for null."""
     dtype = values.dtype
+    if not dtype.is_temporal() or values.to_physical()[at] is None:
+        return None
     if isinstance(dtype, (pl.Datetime, pl.Duration)):
         count, since = int(values.to_physical()[at]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
         if since == "" or not _FIRST_SECOND <= count // _TICKS[dtype.time_unit] < _END_SECOND:
             return f"{count} {dtype.time_unit}{since}"
     elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[at]) * 86_400 < _END_SECOND:
         return f"day {int(values.to_physical()[at])} since 1970"
-    return short(values[at])
+    return None
 
 
 def short(value: object) -> str:

@@ -149,4 +149,4 @@ def test_slices_run_along_the_first_column_that_varies():
     found = runs.slices(low, high, np.array([100, 10]), 60)
     assert {part.column for part in found} == {"id"}
     assert len(found) == 2
-    assert str(found[0].predicate()) == f"Leaf(column='id', op='<', literals=({found[0].high},))"
+    assert str(found[0].expr()) == str(pl.col("id") < found[0].high)

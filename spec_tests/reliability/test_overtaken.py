@@ -5,6 +5,8 @@ RELIABILITY I1; found by game 276 of "append marked" in `test_care_turns.py`.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from lakekit import world
@@ -13,7 +15,7 @@ from lakekit.meta import snapshots
 from lakekit.model import hint
 from lakekit.storage.protocol import FileMissing
 from spec_tests.longer import some
-from spec_tests.reliability.faulty import FaultyStorage
+from spec_tests.reliability.faulty import FaultyStorage, copy
 from spec_tests.reliability.kept import needed_of
 from spec_tests.reliability.rows import SCRIPTS, before, opened, seen
 from spec_tests.reliability.test_care_turns import FAR, dealt, fair
@@ -80,3 +82,22 @@ def test_the_game_that_found_it():
     game.play()
     fair("append marked", 276, game)
     assert not game.refused
+
+
+@pytest.mark.parametrize("name", ["append: stream", "key: stream"])
+def test_an_abort_of_what_is_committed_that_others_and_an_expiry_overtake(name):
+    """Of the snapshots that it listed none may be left when it reads them: that is no reason to delete what the newest names."""
+    store = before(name)
+    table = opened(store)
+    with table.writer() as writer:
+        writer.write([{"p": "a", "k": 81, "v": "ours"}])
+        messages = writer.prepare()
+    table.commit(messages, commit_user="job", identifier=81)
+    opened(store).expire_snapshots(retain_max=1, retain_min=1, older_than=FAR)
+    spied = FaultyStorage(copy(store))
+    opened(spied).abort(messages)
+    for at in range(len(spied.trace)):
+        mine = copy(store)
+        with suppress(FileMissing):
+            opened(FaultyStorage(mine, meanwhile={at: lambda mine=mine: others(mine)})).abort(messages)
+        assert 81 in {row[1] for row in seen(opened(mine))[1]}, spied.trace[at]

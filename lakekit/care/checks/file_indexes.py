@@ -2,7 +2,8 @@
 
     of each indexed column some values, and null    ->    the rows that hold them are among those that the indexes give
 
-Indexes of keys of maps are not asked. CHAR is not looked up: ORC pads it with blanks, and rows come trimmed. Source: FORMAT.md 9.
+Indexes of keys of maps are not asked. CHAR is not looked up: ORC pads it with blanks, and rows come trimmed; nor are times before the year 1 and after 9999,
+which no filter's literal says. Source: FORMAT.md 9.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lakekit.draw.words import cell, plural
 from lakekit.index import evaluate
 from lakekit.predicate import Leaf
 from lakekit.read import file_index
+from lakekit.write.spot import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +64,7 @@ def _lost(found: File, field: Field, column: pl.Series) -> Iterator[str]:
     chosen = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _ASKED)).astype(np.int64))
     for code in (*chosen.tolist(), -1):  # scalar: a few values
         rows = np.flatnonzero(codes == code)
-        if not rows.size:
+        if not rows.size or (code != -1 and counted(column, int(rows[0])) is not None):
             continue
         value = None if code == -1 else column[int(rows[0])]
         leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))

@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.bucket import slices
-from lakekit.care.checks.notes import RESTORE, REWRITE
-from lakekit.draw.words import cell, count
+from lakekit.care.checks.notes import RESTORE, REWRITE, told
+from lakekit.draw.words import count
 from lakekit.files.places import partition_path, place_of
 from lakekit.lsm import keys
 from lakekit.model.layout import POSTPONE_BUCKET
@@ -145,4 +145,9 @@ class _Shown:
         self.frame = frame
 
     def __call__(self, i: SupportsIndex) -> str:
-        return ", ".join(count(value) if type(value) is int else cell(value) for value in self.frame.row(int(i)))  # scalar: one key in a message
+        return ", ".join(_part(column, int(i)) for column in self.frame.get_columns())  # scalar: one key in a message
+
+
+def _part(column: pl.Series, at: int) -> str:
+    value = column[at] if column.dtype.is_integer() else None
+    return told(column, at) if value is None else count(int(value))

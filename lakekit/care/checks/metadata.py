@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.care.checks.notes import told
 from lakekit.codec import binary_row
 from lakekit.draw.words import count
 from lakekit.errors import LakekitError
@@ -166,11 +168,15 @@ def _partitions(handle: Handle, file: ManifestFile, part: Entries, wrong: Any) -
             wrong(f"_PARTITION_STATS.{field.name}", "that no partition is null", "one that is")
         if field.type.root in BINARIES:
             continue
-        found = pc.min_max(values).as_py()  # scalar: one a manifest and partition key
-        if least[0].is_valid and found["min"] is not None and pc.less(values, least[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at least {least[0]}", found["min"])
-        if most[0].is_valid and found["max"] is not None and pc.greater(values, most[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at most {most[0]}", found["max"])
+        if least[0].is_valid and pc.less(values, least[0]).true_count:
+            wrong(f"_PARTITION_STATS.{field.name}", f"at least {told(pl.Series(least), 0)}", _first(values, "ascending"))
+        if most[0].is_valid and pc.greater(values, most[0]).true_count:
+            wrong(f"_PARTITION_STATS.{field.name}", f"at most {told(pl.Series(most), 0)}", _first(values, "descending"))
+
+
+def _first(values: pa.Array, order: str) -> str:
+    """The value that comes first, in words."""
+    return told(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
 def _live(entries: Entries, notes: Notes, where: str, *, whole: bool) -> Entries:

@@ -7,17 +7,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakekit.care.report import Finding
+from lakekit.draw.words import cell
 from lakekit.errors import InvalidOption, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import blocks
 from lakekit.storage.protocol import FileMissing
+from lakekit.write.spot import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import polars as pl
 
 LOST = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
 REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
 RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
 INDEX_ANEW = "rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew from them"
+
+
+def told(values: pl.Series, at: int) -> str:
+    """One of some values, as findings show it."""
+    return counted(values, at) or cell(values[at])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import polars as pl
 from lakekit.bucket import slices
 from lakekit.care.checks import file_indexes, statistics
 from lakekit.care.checks.levels import ranks
-from lakekit.care.checks.notes import RESTORE, REWRITE
+from lakekit.care.checks.notes import RESTORE, REWRITE, told
 from lakekit.codec import hashing
 from lakekit.draw.words import cell, count, plural
 from lakekit.files.places import partition_path, place_of
@@ -166,7 +166,7 @@ def _keys(whole: Whole) -> None:
     padded = [field.name for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
     low, high, least, most = ranks(pl.concat([ends, held.cast(ends.schema)]).with_columns(pl.col(padded).str.strip_chars_end(" ")))
     if least < low or most > high:
-        shown = [", ".join(map(cell, keys_of.row(i))) for keys_of in (held, ends) for i in (0, 1)]
+        shown = [", ".join(told(column, i) for column in keys_of.get_columns()) for keys_of in (held, ends) for i in (0, 1)]
         message = f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may pass the file over"
         whole.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from lakekit.care.checks.notes import told
 from lakekit.codec import binary_row
-from lakekit.draw.words import cell, count
+from lakekit.draw.words import count
 from lakekit.format.dtypes import polars_type
 from lakekit.format.told import has_bounds
 
@@ -59,6 +60,6 @@ def _passed(field: Field, column: pl.Series, low: pa.Array, high: pa.Array, wher
     if field.type.root == "CHAR":
         least, most, values = (one.str.strip_chars_end(" ") for one in (least, most, values))
     if not least.null_count() and (values < least).any():
-        yield f"{where}.{field.name}", f"the smallest value is {cell(values.min())}, the manifest says {cell(least[0])}"
+        yield f"{where}.{field.name}", f"the smallest value is {told(values, values.arg_min() or 0)}, the manifest says {told(least, 0)}"
     if not most.null_count() and (values > most).any():
-        yield f"{where}.{field.name}", f"the greatest value is {cell(values.max())}, the manifest says {cell(most[0])}"
+        yield f"{where}.{field.name}", f"the greatest value is {told(values, values.arg_max() or 0)}, the manifest says {told(most, 0)}"
