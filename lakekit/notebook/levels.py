@@ -21,7 +21,7 @@ import traitlets
 
 from lakekit.draw import color, html, levels
 from lakekit.draw.level_facts import NOTHING, NOWHERE, Asked, detail
-from lakekit.draw.words import plural, printable, size
+from lakekit.draw.words import brief, plural, printable, size
 from lakekit.notebook.pictured import Pictured
 from lakekit.notebook.stage import Spot, Stage
 from lakekit.table import history, picture
@@ -294,7 +294,7 @@ class Levels(Pictured):
                 troubles.append(error)
         shown = self._states[-1] if self._states else NOWHERE
         total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
-        parts = [history.called(self.table), self.partition, f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
+        parts = [brief(history.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
         self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
