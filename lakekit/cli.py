@@ -364,7 +364,8 @@ def plan(asked: argparse.Namespace, out: Out) -> None:
         read = [
             ("read " + what, *(getattr(explained, f"{what}_{which}") for which in ("total", "read")), explained.merge) for what in ("files", "rows", "bytes")
         ]
-        out.rows(("what", "before", "after", "why"), [*steps, *read])
+        expected = [] if explained.rows_expected is None else [("expect rows", explained.rows_read, explained.rows_expected, "statistics")]
+        out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
 
 
 def check(asked: argparse.Namespace, out: Out) -> int:

@@ -81,6 +81,8 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
     one.add_argument("--older-than", metavar="TIME", help="of snapshots, changelogs and tags: those made before go")
     one.add_argument("--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"')
+    one.add_argument("--including", metavar="REGEX", help="of consumers: those whose whole ids match, of any age unless --expiration is given")
+    one.add_argument("--excluding", metavar="REGEX", help="of consumers: but those")
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("tag", tag, "name snapshots, and keep them")
     one.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
@@ -185,10 +187,14 @@ def expire(asked: argparse.Namespace, out: Out) -> None:
         "snapshots": ("retain_max", "retain_min", "older_than"),
         "changelogs": ("retain_max", "retain_min", "older_than"),
         "tags": ("older_than",),
-        "consumers": ("expiration",),
+        "consumers": ("expiration", "including", "excluding"),
         "partitions": ("expiration",),
     }
-    given = {name: value for name in ("retain_max", "retain_min", "older_than", "expiration") if (value := getattr(asked, name)) is not None}
+    given = {
+        name: value
+        for name in ("retain_max", "retain_min", "older_than", "expiration", "including", "excluding")
+        if (value := getattr(asked, name)) is not None
+    }
     for name, value in given.items():
         if name not in allowed[asked.what]:
             flag, *others = (f"--{one.replace('_', '-')}" for one in (name, *allowed[asked.what]))

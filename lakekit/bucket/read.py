@@ -88,15 +88,21 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[st
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
-        pieces = (piece for task in tasks for piece in slices.cut(task))
-        if n_rows is not None:
-            yield from _first(pieces, wanted, predicate, n_rows)
-        elif tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
-            yield from world.ahead(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
-        else:
-            yield from world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
+        found = _found(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
+        # who asks for no column, as for row numbers alone, asks how many rows there are: a frame keeps its height when its last column is dropped
+        yield from found if wanted else (frame.drop(frame.columns) for frame in found)
 
     return register_io_source(source, schema=schema, is_pure=True)
+
+
+def _found(tasks: Sequence[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+    """What a question of Polars' finds in some buckets, in their order."""
+    pieces = (piece for task in tasks for piece in slices.cut(task))
+    if n_rows is not None:
+        return _first(pieces, wanted, predicate, n_rows)
+    if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
+        return world.ahead(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
+    return world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
 
 
 def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:

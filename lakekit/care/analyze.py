@@ -3,8 +3,9 @@
     rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
 
 Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Rows are looked at in
-batches, and parts of them apart: what parts say is put together (`care.distinct` for distinct values). Planners of SQL
-engines use it; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6, `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
+batches, and parts of them apart: what parts say is put together (`care.distinct` for distinct values). `t.explain()` expects rows by it, and Spark is told
+sizes (`read.estimate`); planners of other engines use it too; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6,
+`StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lakekit.commit.draft import Draft
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
-from lakekit.model.statistics import ColumnStatistics, Statistics
+from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
 from lakekit.options.frozen import Frozen
 from lakekit.read import lazy, plan, scan
 
@@ -36,16 +37,12 @@ if TYPE_CHECKING:
 
     Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
 
-_FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
-"""Bytes of a value, by type."""
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _SECONDS = len("2024-01-01 00:00:00")
 _COUNTED = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
 """What values of some types are counted as."""
 _BATCH_ROWS = 1 << 18
 _PARTS = 256
-_LONG_DECIMAL = 18
-"""Digits that eight bytes hold."""
 
 
 def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
@@ -98,7 +95,7 @@ def _chosen(handle: Handle, columns: Sequence[str] | None) -> list[Field]:
 
 
 def _has_statistics(field: Field) -> bool:
-    return field.type.root in (*_FIXED, *_TEXTS, *_BYTES, "DECIMAL")
+    return bool(fixed_length_bytes(field.type)) or field.type.root in (*_TEXTS, *_BYTES)
 
 
 def _has_bounds(field: Field) -> bool:
@@ -177,7 +174,7 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
 
 
 def _answers(field: Field, told: Mapping[str, Any]) -> ColumnStatistics:
-    nulls, average, longest = told[f"nulls {field.name}"], _fixed(field), _fixed(field)
+    nulls, average, longest = told[f"nulls {field.name}"], fixed_length_bytes(field.type), fixed_length_bytes(field.type)
     if field.type.root in (*_TEXTS, *_BYTES):
         values = max(1, told["rows"] - nulls)
         average, longest = -(-told[f"bytes {field.name}"] // values), told[f"longest {field.name}"] or 0
@@ -190,9 +187,3 @@ def _answers(field: Field, told: Mapping[str, Any]) -> ColumnStatistics:
         avg_length_bytes=average,
         max_length_bytes=longest,
     )
-
-
-def _fixed(field: Field) -> int:
-    if field.type.root == "DECIMAL":
-        return 8 if (field.type.precision or 0) <= _LONG_DECIMAL else 16
-    return _FIXED.get(field.type.root, 0)

@@ -27,7 +27,7 @@ from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each, one_by_one
+from lakekit.world import each_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -211,7 +211,7 @@ def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") 
 def _data(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
     layout, storage = handle.layout, handle.storage
-    side_by_side = partial(each, waiting=True) if storage.is_remote else one_by_one  # a thread that only asks for names costs more than they do
+    side_by_side = partial(each_small, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}".rstrip("/"), *(root.removeprefix("file:").rstrip("/") for root in layout.external_roots)]
     places: list[str] = list(dict.fromkeys(tops))

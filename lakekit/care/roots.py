@@ -18,7 +18,7 @@ from lakekit.model.layout import MAIN
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.tag import Tag
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each, one_by_one
+from lakekit.world import each_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,10 +68,7 @@ def on(handle: Handle, branch: str) -> Handle:
 
 def of_branch(handle: Handle) -> list[Root]:
     """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    found = listed(handle)
-    if handle.storage.is_remote:
-        return each(lambda one: _read(handle, *one), found, waiting=True)
-    return one_by_one(lambda one: _read(handle, *one), found)  # handing a small file of this machine to a thread costs more than reading it
+    return each_small(lambda one: _read(handle, *one), listed(handle), is_remote=handle.storage.is_remote)
 
 
 def listed(handle: Handle) -> list[tuple[Kind, str, Stat]]:

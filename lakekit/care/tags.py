@@ -10,11 +10,13 @@ A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakekit.care import removal, roots, success_file
+from lakekit.care.needed import Unneeded
 from lakekit.care.outcome import Expired, expired
-from lakekit.errors import Conflict, InvalidOption, SnapshotNotFound, TagAlreadyExists
+from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists
 from lakekit.meta import snapshots, tags
 from lakekit.model.layout import flaw
 from lakekit.model.tag import Tag
@@ -107,23 +109,36 @@ def rename(handle: Handle, name: str, new: str) -> None:
 
 
 def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Expired:
-    """Removes tags, and the files that nothing else needs.
+    """Removes tags, and the files that nothing else needs; of a tag that cannot be read itself alone, as nobody knows which files it needs.
 
-    Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`).
+    Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
     """
-    for name in names:
-        tags.read(handle, name)
-    everything = roots.every(handle)
-    paths = {handle.layout.tag(name) for name in names}
-    gone = [root for root in everything if root.path in paths]
-
-    def drop() -> None:
-        handle.storage.delete([root.path for root in gone])
-        if handle.options.tag_create_success_file:
-            handle.storage.delete([success_path(handle, name) for name in names])
-
-    found = removal.remove(handle, gone, everything, None if dry_run else drop)
+    readable = [name for name in names if _is_readable(handle, name)]
+    if not dry_run:
+        _drop(handle, [name for name in names if name not in readable])
+    found = Unneeded()
+    if readable:
+        everything = roots.every(handle)
+        paths = {handle.layout.tag(name) for name in readable}
+        gone = [root for root in everything if root.path in paths]
+        found = removal.remove(handle, gone, everything, None if dry_run else partial(_drop, handle, readable))
     return expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
+
+
+def _is_readable(handle: Handle, name: str) -> bool:
+    """Whether a tag says what it names. Raises `TagNotFound`."""
+    try:
+        tags.read(handle, name)
+    except Corrupt:
+        return False
+    return True
+
+
+def _drop(handle: Handle, names: Sequence[str]) -> None:
+    if names:
+        handle.storage.delete([handle.layout.tag(name) for name in names])
+    if names and handle.options.tag_create_success_file:
+        handle.storage.delete([success_path(handle, name) for name in names])
 
 
 # ---- names and sources ---------------------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.change import casting, columns, nested, renaming
+from lakekit.change import casting, columns, nested
 from lakekit.change.columns import shown
 from lakekit.change.defaults import check_default
 from lakekit.change.keys import drafted
@@ -17,6 +17,7 @@ from lakekit.change.option_changes import reset, set_to
 from lakekit.change.retyping import Retyping
 from lakekit.errors import ColumnAlreadyExists, SchemaMismatch
 from lakekit.model.schema import CURRENT_VERSION, TableSchema, assign_ids, highest_id
+from lakekit.options import renaming
 from lakekit.options.frozen import Frozen
 from lakekit.options.table import TableOptions
 from lakekit.types import Field

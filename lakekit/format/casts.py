@@ -109,7 +109,7 @@ def _to_text(held: DataType, want: DataType, target: Target) -> Callable[[pl.Ser
     """Java prints dates and times only into STRING, and fits neither bytes nor what has parts to a length."""
     if held.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
         return None
-    if held.root in ("MULTISET", "VARIANT"):
+    if held.holds(("MULTISET", "VARIANT")):
         return None
     fits = want if held.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
     return partial(_printed_column, held=held, fits=fits, zone=target.zone)

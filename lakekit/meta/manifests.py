@@ -14,7 +14,6 @@ is used. Sources: FORMAT.md 4, ENGINE.md 6.4, UX.md 8; `ManifestsReader`, `Abstr
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import ref
@@ -27,7 +26,7 @@ from lakekit.progress import work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each, one_by_one
+from lakekit.world import each, each_small, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -107,8 +106,7 @@ def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
             return path, _read(place, name, path, size_bytes, owner)
         return None
 
-    read_by = partial(each, waiting=True) if place.storage.is_remote else one_by_one
-    found = [one for one in read_by(read, missing) if one is not None]
+    found = [one for one in each_small(read, missing, is_remote=place.storage.is_remote) if one is not None]
     known: set[int] = set()
     for (path, _), files in zip(found, manifest.decode_lists(found), strict=True):
         fresh = {id(file) for file in files} - known

@@ -18,6 +18,19 @@ from lakekit.options.frozen import EMPTY, Frozen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakekit.types import DataType
+
+_FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
+_LONG_DECIMAL = 18
+"""Digits that eight bytes hold."""
+
+
+def fixed_length_bytes(t: DataType) -> int:
+    """Bytes of a value of a type, as statistics count them; 0 for a type whose values differ."""
+    if t.root == "DECIMAL":
+        return 8 if (t.precision or 0) <= _LONG_DECIMAL else 16
+    return _FIXED.get(t.root, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:

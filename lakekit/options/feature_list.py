@@ -208,6 +208,7 @@ TABLES = (
     prune.key | yes | - | files skipped by key range
     prune.value | yes | - | files skipped by statistics, where no older version of a key could come back
     prune.file-index | yes | - | files and rows skipped by file index
+    plan.statistics | yes | - | rows to expect, and their size for Spark's planner, by the statistics of ANALYZE
     read.aggregate | yes | - | sums, counts and bounds told by bsi indexes instead of rows
     """,
     """

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -227,9 +226,8 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     if not len(asked):
         return able
     with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
-        told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
         one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
-        said = told(one, range(len(asked)), after=lambda _: under_way.advance())
+        said = world.each_small(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
     parts += [part for part in said if part is not None]
     answered = np.array([part is not None for part in said])
     fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
@@ -253,8 +251,7 @@ def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool
         names, held = then[files[nth].schema_id].names, file_index.contents(handle, paths[nth], files[nth])
         return all(name in names and exact.sums(held, names[name]) for name in wanted)
 
-    told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
-    found = np.array(told(has, files), bool)
+    found = np.array(world.each_small(has, files, is_remote=handle.storage.is_remote), bool)
     lacking = doubtful[~found]
     totals.remember_unable(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True

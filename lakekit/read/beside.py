@@ -156,9 +156,8 @@ def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
 def _read(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
     """The first of those files, as many as there is room for."""
     data: list[bytes] = []
-    told = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one
     while len(data) < len(paths):
-        some = told(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE])
+        some = world.each_small(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=handle.storage.is_remote)
         room -= sum(map(len, some))
         if room < 0:
             break

@@ -113,7 +113,7 @@ class Changes:
             if end < start:
                 raise self._backwards(start, end)
             return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
-        if start == 0:
+        if start == 0 and end != first - 1:
             start = min(first - 1, end)
         for asked, number in ((self.since, start), (self.until, end)):
             if not first - 1 <= number <= newest.id:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
 from lakekit.predicate import words
-from lakekit.read import aggregate, lazy
+from lakekit.read import aggregate, estimate, lazy
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -31,6 +31,8 @@ class Explain:
 
     `merge` says how rows of overlapping files become one, in words. Where a scan reads two branches (`scan.fallback-branch`, `scan.primary-branch`), the
     numbers are those of both, each step names its branch, and `branches` says each with its snapshot, in the order in which partitions are looked for.
+
+    `rows_expected` is how many rows will come of them, about, by the statistics that `t.analyze()` left of `analyzed_snapshot_id`; None without.
     """
 
     table: str
@@ -48,6 +50,8 @@ class Explain:
     deleted_row_count: int
     merge: str
     branches: tuple[tuple[str, int | None], ...] = ()
+    rows_expected: int | None = None
+    analyzed_snapshot_id: int | None = None
 
     @property
     def _title(self) -> str:
@@ -58,6 +62,8 @@ class Explain:
     def _last(self) -> list[str]:
         of = "" if self.bytes_total is None else f" of {size(self.bytes_total)}"
         found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {size(self.bytes_read)}{of}    merge: {self.merge}"]
+        if self.rows_expected is not None:
+            found.append(f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot {self.analyzed_snapshot_id}")
         if self.vector_count:
             found.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
         if self.branches:
@@ -80,9 +86,19 @@ def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()
     if aggregates:
         return _told(scan, aggregate.answer(scan, aggregates, expr).plans, None if expr is None else _words(scan, expr))
     if expr is None:
-        return _told(scan, scan.plans(ANYWHERE), None)
+        return _expecting(_told(scan, plans := scan.plans(ANYWHERE), None), plans, scan)
     condition, _ = lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)
-    return _told(scan, scan.plans(condition), _words(scan, expr))
+    return _expecting(_told(scan, plans := scan.plans(condition), _words(scan, expr)), plans, scan)
+
+
+def _expecting(told: Explain, plans: Sequence[Plan], scan: Scan) -> Explain:
+    """The same with the rows that statistics let expect, where every snapshot has some; no more than those that file indexes name."""
+    states = [plan for plan in plans if plan.snapshot is not None]
+    found = [estimate.of(plan, scan.fields) for plan in states]
+    if not found or any(one.analyzed_snapshot_id is None for one in found):
+        return told
+    rows = sum(min([one.rows, *(step.after for step in _rows(plan))]) for one, plan in zip(found, states, strict=True))
+    return replace(told, rows_expected=rows, analyzed_snapshot_id=found[0].analyzed_snapshot_id)
 
 
 def _words(scan: Scan, expr: pl.Expr) -> str:

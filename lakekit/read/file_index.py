@@ -239,8 +239,7 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
         file = entries.file(at)
         return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *asking.written[file.schema_id])
 
-    told_by = partial(world.each, waiting=True) if handle.storage.is_remote else world.one_by_one  # a file is asked in less than threads take to begin
-    return dict(zip(left, told_by(one, left, after=lambda _: after()), strict=True))
+    return dict(zip(left, world.each_small(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
 
 
 def _again(asking: _Asking, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:

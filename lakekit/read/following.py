@@ -314,6 +314,7 @@ class Stream:
     stops_at_end: bool
     poll_ms: float
     newest_at_call: int | None
+    passed: Snapshot | None = None
 
     def changes(self) -> Iterator[Change]:
         """One change after another; waits for the next."""
@@ -331,6 +332,7 @@ class Stream:
                 msg = f"the stream of {self.handle.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
                 raise InvalidOption(msg, key="until", value=str(self.last_id if self.last_id is not None else self.until))
             yield self._told(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
+            self.passed = start.state.snapshot
             if self._passes_watermark(start.state.snapshot):
                 return
         while self.last_id is None or number <= self.last_id:
@@ -340,6 +342,7 @@ class Stream:
                     break
                 self.handle.world.wait(self.poll_ms)
                 continue
+            self._check_passed(number)
             if self.ends_before(snapshot):
                 break
             if (wait_ms := self.delay_ms(snapshot)) > 0:
@@ -350,7 +353,7 @@ class Stream:
                 yield self._told(source, snapshot, snapshot.commit_kind)
             elif self.place.next_id == number:  # nothing to acknowledge: a consumer is past it
                 self.place.reach(number + 1)
-            number += 1
+            number, self.passed = number + 1, snapshot
 
     def begin(self) -> Start | None:
         """Where the stream begins, or goes on; None while there is nothing to begin with. Raises `TableNotFound` where there is no table any more."""
@@ -417,6 +420,21 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
             raise SnapshotNotFound(msg, name=str(number))
         return found
 
+    def _check_passed(self, number: int) -> None:
+        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever."""
+        told = self.passed
+        if told is None or told.id != number - 1:
+            return
+        now = snapshots.find_change(self.handle, told.id)
+        if now is not None and _made(now) != _made(told):
+            self._check_table()
+            msg = (
+                f"the stream of {self.handle.name} told snapshot {told.id}, and another one has its number now: the table was rolled back, or moved forward \
+to a branch. Begin anew with start="
+                + ("" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})")
+            )
+            raise SnapshotNotFound(msg, name=str(told.id))
+
     def state(self, position: Position, snapshot: Snapshot) -> State:
         """The rows of a snapshot, as the stream begins."""
         return State(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
@@ -469,3 +487,8 @@ call t.follow() again"
             frame=lazy.lazy(source),
             _place=self.place,
         )
+
+
+def _made(snapshot: Snapshot) -> tuple[str, int, str, int]:
+    """By which commit, and when, a snapshot was made: what tells it from another of its number."""
+    return snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind, snapshot.time_millis

@@ -140,6 +140,8 @@ def _at_the_time(other: Handle, position: Position) -> Position:
     """The position of the fallback branch at the time of a snapshot of this one."""
     assert position.snapshot is not None
     found = snapshots.at_time(other, position.snapshot.time_millis)
+    if found is None and snapshots.latest_id(other) is None:
+        return travel.NOWHERE  # a branch that nobody wrote to yet has no rows of any time
     return travel.past(snapshots.read(other, 1) if found is None else found)
 
 

@@ -84,9 +84,10 @@ def asked(handle: Handle) -> tuple[str, dict[str, str]]:
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
     mode = _mode(handle.options.scan_mode, found)
-    if named and mode in NEWEST:
-        msg = f"scan.mode {mode!r} reads the newest snapshot and {named[0]} names another: set one of them"
-        raise InvalidOption(msg, key=named[0], value=found[named[0]])
+    other = named[0] if named else "scan.version"
+    if other in found and mode in NEWEST:
+        msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
+        raise InvalidOption(msg, key=other, value=found[other])
     return mode, found
 
 

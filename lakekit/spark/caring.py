@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 # ---- indexes of files ----------------------------------------------------------------------------------------------------------------------
 
 
-def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None) -> Commit:
+def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
     """`t.rewrite_file_index` by Spark tasks, some files each, in one commit.
 
     Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed, and files that were made are deleted.
@@ -60,7 +60,7 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     handle = handle_of(table_or_path)
     count = pieces.TASKS_A_SLOT * session.slots(spark)
     tasks = [_told(some) for some in pieces.parts(file_indexes.shares(handle, where, count), count)]
-    answers, wrong = pieces.answers(spark, tasks, partial(_indexed, replace(handle, keeper=None)))
+    answers, wrong = pieces.answers(spark, tasks, partial(_indexed, replace(handle, keeper=None), anew=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.discard(handle, messages)
@@ -90,12 +90,12 @@ def _understood(piece: bytes) -> Iterator[Share]:
         )
 
 
-def _indexed(handle: Handle, piece: bytes) -> Iterator[bytes]:
+def _indexed(handle: Handle, piece: bytes, *, anew: bool) -> Iterator[bytes]:
     """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
     messages: list[CommitMessage] = []
     try:
         for share in _understood(piece):
-            messages += file_indexes.done(handle, share)
+            messages += file_indexes.done(handle, share, anew=anew)
         for message in messages:
             yield message.to_bytes()
     except BaseException:

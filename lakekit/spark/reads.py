@@ -6,7 +6,8 @@
     Spark     Parquet files that lie as they are read: `native`
     tasks     buckets to merge, files under deletion vectors, other formats, old types: `cut` makes tasks of them, `job` reads one
 
-Both are put together by `unionAll`. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what was asked of `read`.
+Both are put together by `unionAll`. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what was asked of `read`. Spark
+knows the sizes of files, and is told how big the rows of tasks are (`read.estimate`): big tables are joined by shuffling, small ones sent to every executor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 from lakekit.catalog.system_table import SystemTable
 from lakekit.errors import Unsupported
 from lakekit.format.dtypes import paimon_type
-from lakekit.read import changes as changing, expressions as rows_said, frames, scan as scans, travel
+from lakekit.read import changes as changing, estimate, expressions as rows_said, frames, scan as scans, travel
 from lakekit.spark import asked, conditions, cut, job, native, session
 from lakekit.spark.asked import MICROSECONDS
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
@@ -73,7 +74,7 @@ def read(
         return _system(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
         found = table.scan(at, options={**(options or {}), **MICROSECONDS})
-        return _one_task(spark, found, table.schema.fields, columns, where=where, table=table.name)
+        return _one_task(spark, found, table, columns, where)
     handle = asked.handle_of(table, at, options)
     if at is None and travel.means_changes(handle):
         return told(spark, changing.between(handle, kind_column=None), columns, where)
@@ -113,20 +114,21 @@ def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[Dat
         mask[:] = False  # Spark cannot say it
     if mask.any():
         found += native.frames(spark, plan, mask, what.fields, what.out, condition)
-    return [*found, *run(spark, cut.tasks(plan, plan.raw[~mask], session.slots(spark)), what)]
+    apart = replace(plan, raw=plan.raw[~mask])
+    return [*found, *run(spark, cut.tasks(plan, apart.raw, session.slots(spark)), what, _size_bytes([apart], what.out))]
 
 
 def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
     """The rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.handle, where)
     out = asked.columns_of(source.fields, columns, source.handle.name)
-    what, tasks = work_of_changes(source, out, rows, session.slots(spark))
-    return together(spark, run(spark, tasks, what), what.out)
-
-
-def work_of_changes(source: Changes, out: Sequence[Field], rows: Rows, slots: int) -> tuple[Job, list[bytes]]:
-    """What tasks have in common that read changes, and the tasks."""
     plans = source.plans(rows.condition)
+    what, tasks = work_of_changes(source, plans, out, rows, session.slots(spark))
+    return together(spark, run(spark, tasks, what, _size_bytes(plans, what.out)), what.out)
+
+
+def work_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> tuple[Job, list[bytes]]:
+    """What tasks have in common that read the plans of changes, and the tasks."""
     # comparing two states compares all their columns
     fields = source.fields if len(plans) > 1 else asked.needed(source.handle, out, rows)
     given = with_kind(source.kind_column, out, numbered=source.numbered)
@@ -144,9 +146,14 @@ def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) 
     return read_fields([*before, *out])
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], what: Job) -> list[DataFrame]:
-    """The frame of some tasks; none without tasks."""
-    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out))] if tasks else []
+def run(spark: SparkSession, tasks: Sequence[bytes], what: Job, size_bytes: int) -> list[DataFrame]:
+    """The frame of some tasks, and how big Spark is to take it for; none without tasks."""
+    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)] if tasks else []
+
+
+def _size_bytes(plans: Sequence[Plan], out: Sequence[Field]) -> int:
+    """How big the rows of some plans are, about: by statistics where there are some, else by what manifests count."""
+    return sum(estimate.of(plan, out).size_bytes for plan in plans)
 
 
 def together(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
@@ -181,7 +188,8 @@ def _system(
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
         writer.write_batch(to_batch(chosen, out))
-    return session.run(spark, [sink.getvalue().to_pybytes()], _sent, spark_schema(out))
+    sent = sink.getvalue().to_pybytes()
+    return session.run(spark, [sent], _sent, spark_schema(out), size_bytes=len(sent))
 
 
 def _sent(data: bytes) -> Iterator[pa.RecordBatch]:
@@ -189,12 +197,11 @@ def _sent(data: bytes) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(data)
 
 
-def _one_task(
-    spark: SparkSession, found: pl.LazyFrame, fields: Sequence[Field], columns: Sequence[str] | None, *, where: pl.Expr | str | None, table: str
-) -> DataFrame:
-    """A LazyFrame that a task collects."""
-    out = read_fields(asked.columns_of(fields, columns, table))
-    return session.run(spark, [b""], partial(_collected, _chosen(found, out, where, table), out), spark_schema(out))
+def _one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+    """The rows of a format table, which one task collects."""
+    out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
+    size_bytes = int(table.files()["size_bytes"].sum())
+    return session.run(spark, [b""], partial(_collected, _chosen(found, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes)
 
 
 def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:

@@ -41,6 +41,9 @@ OLDEST = (4, 0)
 """The first PySpark whose Python functions take and give Arrow as this package needs it."""
 CLOSURE_BYTES = 4 << 20
 """How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
+SMALL_BYTES, MOST_BYTES = 1 << 20, 1 << 28
+"""Up to the one, rows are small to every planner, and need not be told of; beyond the other they are big, and counting on would take its time."""
+_NUMBER_BYTES = 8
 SLOTS = 16
 """Cores that are assumed where nobody tells."""
 BATCH_ROWS = 4096
@@ -51,17 +54,25 @@ OLDEST_JAVA = 17
 JAVA_PATIENCE_S = 60
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType) -> DataFrame:
+def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType, *, size_bytes: int = 0) -> DataFrame:
     """The Arrow batches that `function` yields for each of `tasks`, as a DataFrame of `schema`: one Spark task for each.
 
     `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the bytes of one task. What it raises
-    fails the Spark job after Spark's retries.
+    fails the Spark job after Spark's retries. `size_bytes` is how big Spark's planner is to take the rows for, all together: it sends small ones whole to
+    every executor, where they are joined.
     """
     check(spark)
     if not tasks:
         return nothing(spark, schema)
-    frames = [spark.range(0, len(part), 1, len(part)).mapInArrow(partial(_run, function, part), schema) for part in _parts(tasks)]
+    each = 1 if size_bytes <= SMALL_BYTES else max(1, min(size_bytes, MOST_BYTES) // (_NUMBER_BYTES * len(tasks)))
+    frames = [_numbers(spark, len(part), each).mapInArrow(partial(_run, function, part, each), schema) for part in _parts(tasks)]
     return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
+    """`count` numbers in as many partitions: every `each`-th of a range. Its length is all that Spark knows of the size of what is made of them."""
+    numbers = spark.range(0, count * each, 1, count)
+    return numbers if each == 1 else numbers.filter(f"id % {each} = 0")
 
 
 def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -80,11 +91,11 @@ def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
     yield tuple(tasks[first:])
 
 
-def _run(function: Function, tasks: Sequence[bytes], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _run(function: Function, tasks: Sequence[bytes], each: int, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     settle()
     for batch in numbers:
         for number in batch.column(0).to_pylist():  # scalar: one a task
-            yield from function(tasks[number])
+            yield from function(tasks[number // each])
 
 
 def settle() -> None:

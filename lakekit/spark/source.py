@@ -179,7 +179,7 @@ class Reader(DataSourceReader):
         """What options ask for that mean changes."""
         rows = asked.rows_of(found.handle, where)
         out = columns(found.fields, schema, found.handle.name, found.kind_column)
-        what, tasks = reads.work_of_changes(found, out, rows, session.SLOTS)
+        what, tasks = reads.work_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS)
         self.jobs, self.tasks = [what], [(0, task) for task in tasks]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.storage.local import Gathering, LocalStorage
-from lakekit.world import each, one_by_one
+from lakekit.world import each_small
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,5 @@ def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None
 
     if isinstance(storage, LocalStorage) and len(files) > 1:
         storage.write_together(files)
-    elif storage.is_remote:
-        each(write, files, waiting=True)
     else:
-        one_by_one(write, files)
+        each_small(write, files, is_remote=storage.is_remote)

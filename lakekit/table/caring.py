@@ -91,8 +91,9 @@ class Caring(Opened):
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
 
-        Each column's distinct values (about), nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them, and query engines plan
-        with them. Reads every row of the columns. Raises `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
+        Each column's distinct values (about), nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them.
+        `t.explain()` expects rows by them; Spark and other engines plan joins by them. Reads every row of the columns. Raises `ColumnNotFound`,
+        `InvalidOption` for a column of a nested type, and what a commit raises.
         """
         return analyze.analyze(self.handle(), columns)
 

@@ -56,8 +56,9 @@ class Reading(Opened):
     ) -> pl.LazyFrame:
         """The rows that changed after `since` up to and including `until` (the newest snapshot when None), their kind first.
 
-        `since=0` begins at the beginning; both take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog" (as a changelog
-        producer recorded them), "diff" (what is different between the two states) or "auto": the changelog where the table keeps one, else the delta.
+        `since=0` begins at the beginning, or after what has expired; both take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog"
+        (as a changelog producer recorded them), "diff" (what is different between the two states) or "auto": the changelog where the table keeps one, else the
+        delta.
         Raises `SnapshotNotFound`, `InvalidOption`.
         """
         return lazy.lazy(changes.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
@@ -110,8 +111,8 @@ class Reading(Opened):
     def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
 
-        `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes, which are read, have answered. Raises Polars'
-        errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
+        After `t.analyze()` it says how many rows to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file
+        indexes, which are read, have answered. Raises Polars' errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
         """
         if not all(isinstance(one, pl.Expr) for one in aggregates):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"

@@ -59,7 +59,8 @@ class Tagging(Opened):
     def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
         """Removes a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
 
-        Nothing is deleted where one of those cannot be read. Raises `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
+        Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files that only it needed are orphans then.
+        Raises `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
         return tags.delete(self.handle(), [name], dry_run=dry_run)
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 import lakekit as lk
-from lakekit.errors import LakekitError
+from lakekit.errors import InvalidOption, LakekitError
 from lakekit.notebook.levels import Levels
 from lakekit.testing.queries import conditions, difference, queries
 from spec_tests.differential import chance
@@ -133,7 +133,10 @@ def test_a_probe_in_the_levels_lights_the_files_that_the_planner_reads(folder):
             row = full.select(keys).row(at)
             condition = pl.all_horizontal(pl.col(name) == pl.lit(value, dtype=full.schema[name]) for name, value in zip(keys, row, strict=True))
             shown.probe = ", ".join(map(typed, row))
-            wanted = planned_names(table, condition, shown.at) & in_bucket(shown)
+            try:
+                wanted = planned_names(table, condition, shown.at) & in_bucket(shown)
+            except InvalidOption:
+                break  # today's options name columns that the schema of the newest snapshot has not: neither engine reads that state
             lit += len(shown.lit)
             if message(shown) or set(shown.lit) != wanted:
                 wrong.append((case.name, f"probe {shown.probe}: {message(shown)} {sorted(shown.lit)} lit, {sorted(wanted)} planned"))

@@ -120,3 +120,28 @@ def test_a_list_that_is_lost_stops_every_deletion(table, tmp_path, call):
     with pytest.raises(lk.Corrupt, match=r"snapshot 1 of copy names manifest-list.*no file is deleted. Remedy: .*t.delete_tag") as told:
         call(lk.open(tmp_path / "copy"))
     assert told.value.path == str(tmp_path / "copy" / "manifest" / lost)
+
+
+def test_a_tag_that_cannot_be_read_goes_alone(tmp_path, monkeypatch):
+    """Nobody knows which files it needs: they stay, and are orphans where only it needed them. Until it goes nothing else may."""
+    monkeypatch.setattr("lakekit.meta.torn.WAIT_MS", 0)
+    table = lk.create(tmp_path / "t", {"k": "INT"}, options={"bucket": "-1", "tag.create-success-file": "true"})
+    for number in range(4):
+        table.append([{"k": number}])
+    table.create_tag("whole", at=1)
+    table.create_tag("torn", at=2)
+    torn = tmp_path / "t" / "tag" / "tag-torn"
+    torn.write_bytes(torn.read_bytes()[:40])
+    before = sorted(path for path in (tmp_path / "t").rglob("*") if path.is_file())
+    with pytest.raises(lk.Corrupt, match="tag-torn"):
+        table.delete_tag("whole")
+    assert table.delete_tag("torn", dry_run=True).tags == ("torn",)
+    assert sorted(path for path in (tmp_path / "t").rglob("*") if path.is_file()) == before
+    gone = table.delete_tag("torn")
+    assert (gone.tags, gone.data_file_count, gone.manifest_file_count) == (("torn",), 0, 0)
+    assert {path.name for path in before if not path.exists()} == {"tag-torn", "torn_SUCCESS"}
+    assert table.tags()["tag"].to_list() == ["whole"]
+    assert table.check(deep=True).ok
+    table.delete_tag("whole")
+    with pytest.raises(lk.TagNotFound):
+        table.delete_tag("torn")

@@ -284,6 +284,34 @@ def test_parts_of_rows_are_refused_before_any_row(tmp_path, engine):
             assert f"'{producer}'" in refused.value.message
 
 
+@pytest.mark.parametrize("begins", [None, 2], ids=["state", "snapshot 2"])
+def test_a_rollback_below_a_stream_is_said_whatever_came_since(tmp_path, begins):
+    """The numbers go on where the stream stands, and rows that it told are gone: it would tell the new ones as if those stood."""
+    table = grown(tmp_path)
+    stream = table.follow(begins, until="latest")
+    changes = [next(stream)] + ([next(stream)] if begins else [])
+    assert changes[-1].snapshot_id == 3
+    table.rollback(1)
+    for k in range(10, 14):
+        table.upsert([{"k": k, "v": "n"}])
+    with pytest.raises(lk.SnapshotNotFound, match=r"told snapshot 3, and another one has its number now: the table was rolled back.*Begin anew"):
+        next(stream)
+    assert [change.kind for change in table.follow(until="latest")] == ["FULL"]
+
+
+def test_main_moved_forward_below_a_stream_is_said(tmp_path):
+    table = grown(tmp_path)
+    table.create_tag("first", at=1)
+    table.create_branch("other", tag="first")
+    for k in range(20, 24):
+        table.branch("other").upsert([{"k": k, "v": "o"}])
+    stream = table.follow(consumer="mine", until="latest")
+    next(stream).ack()
+    table.fast_forward("other")
+    with pytest.raises(lk.SnapshotNotFound, match=r"told snapshot 3.*moved forward to a branch.*t\.reset_consumer\('mine'\)"):
+        next(stream)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("start", "how", "said"),

@@ -84,6 +84,19 @@ def test_many_queries_of_every_golden_table(case):
     law()
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("view", [table, in_memory, in_slices])
+@pytest.mark.parametrize(
+    "case", ["append_plain", "dedup_levels", "first_row_partitioned", "partial_partitioned_buckets", "aggregate_projection", "types_key_decimals_orc"]
+)
+def test_rows_are_numbered_where_no_column_is_asked_for(case, view, engine):
+    full, lazy = collected(case), view(case).scan()
+    of = pl.col(full.columns[0])
+    for asked in (lazy, lazy.head(2), lazy.filter(of.is_not_null()), lazy.filter(of.is_null()), pl.concat([lazy, lazy])):
+        height = asked.collect().height
+        assert asked.with_row_index("at").select("at").collect(engine=engine)["at"].to_list() == list(range(height))
+
+
 @pytest.mark.long
 @FEW
 @given(st.data())

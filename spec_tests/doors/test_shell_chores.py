@@ -54,12 +54,25 @@ def test_expire(run, table, capsys):
     assert run("expire", "tags", "--older-than", "2020-01-01")[0] == FINE
     assert run("expire", "consumers", "--expiration", "1 d")[0] == FINE
     code, _, err = run("expire", "consumers", "--retain-max", "1")
-    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take --expiration\n")
+    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take --expiration, --including, --excluding\n")
     for wrong, said in (("two", "a whole number, not 'two'"), ("0", "at least 1")):
         with pytest.raises(SystemExit):
             run("expire", "snapshots", "--retain-max", wrong)
         assert capsys.readouterr().err.endswith(f"argument --retain-max: {said}\n")
     assert run("expire", "snapshots", "--older-than", "long ago")[0] == USAGE
+
+
+def test_consumers_by_name(run, table):
+    for name in ("daily", "hourly", "dash"):
+        table.reset_consumer(name, next_snapshot=2)
+    code, _, err = run("expire", "consumers")
+    assert (code, "including='.*' for all" in err) == (USAGE, True)
+    code, (told,), _ = run("expire", "consumers", "--including", ".*", "--excluding", "da.*", "--dry-run")
+    assert (code, told["consumers"]) == (FINE, ["hourly"])
+    assert run("expire", "consumers", "--including", "d.*", "--excluding", "dash")[1][0]["consumers"] == ["daily"]
+    assert sorted(table.consumers()["consumer"]) == ["dash", "hourly"]
+    assert run("expire", "tags", "--including", ".*")[0] == USAGE
+    assert run("expire", "consumers", "--including", "(")[0] == USAGE
 
 
 def test_tags(run, table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from lakekit.errors import Unsupported
 from lakekit.files.evolve import evolved
 from lakekit.format.casts import Target
 from lakekit.testing.expectations import series_of, values_of
@@ -17,6 +18,13 @@ from lakekit.types import parse
 @pytest.mark.parametrize("path", cases("cast"), ids=lambda path: path.stem)
 def test_casts_are_java_s(path):
     check(path)
+
+
+@pytest.mark.parametrize("held", ["MULTISET<INT>", "VARIANT", "ARRAY<MULTISET<INT>>", "MAP<INT, MULTISET<STRING>>", "ROW<a INT, b ARRAY<VARIANT>>"])
+def test_what_has_no_text_in_java_has_none_inside_others_either(held):
+    """The reference has no cast of a MULTISET or VARIANT to text, and a NullPointerException where one lies in an ARRAY, a MAP or a ROW."""
+    with pytest.raises(Unsupported, match=r"column c was changed from .* to STRING, for which Paimon has no cast"):
+        evolved(pl.col("c"), parse(held), parse("STRING"), Target(column="c"))
 
 
 IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York

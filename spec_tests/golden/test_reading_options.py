@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.codec import hashing
-from lakekit.errors import Corrupt, InvalidOption, SchemaMismatch
+from lakekit.errors import Corrupt, InvalidOption, SchemaMismatch, SnapshotNotFound
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
 
@@ -49,6 +49,14 @@ def test_raw_shows_every_stored_version(opened):
     ]
 
 
+@pytest.mark.parametrize("mode", ["latest", "latest-full", "full", "compacted-full"])
+@pytest.mark.parametrize("named", [{"scan.snapshot-id": "2"}, {"scan.tag-name": "two"}, {"scan.version": "2"}, {"scan.version": "two"}], ids=str)
+def test_the_newest_snapshot_and_another_are_not_asked_for_at_once(opened, mode, named):
+    [key] = named
+    with pytest.raises(InvalidOption, match=f"reads the newest snapshot and {key} names another"):
+        opened("scan_keyed").scan(options={"scan.mode": mode, **named})
+
+
 def test_one_bucket_alone(flights):
     whole = flights.scan().collect()
     keys = whole.select("day", "carrier", "flight", "origin")
@@ -83,6 +91,14 @@ def test_a_fallback_branch_of_other_types_is_refused_wherever_both_are_listed(ta
         with pytest.raises(SchemaMismatch, match="make them alike"):
             ask().collect()
     assert table.system("buckets").collect().height
+
+
+def test_changes_that_have_all_expired_are_not_told_as_none(opened):
+    table = opened("scan_after_expiry")
+    assert table.changes(0, 3).collect().height  # what is left of them
+    for until in (1, 2):
+        with pytest.raises(SnapshotNotFound, match="reach from snapshot 3 to 4"):
+            table.changes(0, until)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +187,15 @@ def test_a_primary_branch_is_read_first(opened):
     assert table.system("partitions").collect()["partition"].to_list() == ["p=w", "p=x", "p=y", "p=z"]
     missing = table.with_options({"scan.primary-branch": "nothing"})
     assert rows(missing.scan(), "p", "k") == [("w", 1, "main"), ("x", 1, "main"), ("x", 2, "main")]
+
+
+def test_a_fallback_branch_that_nobody_wrote_to_adds_nothing_to_any_state(tables_path, tmp_path):
+    copy = shutil.copytree(tables_path / "history_tags", tmp_path / "t")
+    alone = lk.open(str(copy))
+    alone.create_branch("empty")
+    both = alone.with_options({"scan.fallback-branch": "empty"})
+    for at in (None, *alone.snapshots()["snapshot_id"], *alone.tags()["tag"]):
+        assert_frame_equal(both.scan(at=at).collect(), alone.scan(at=at).collect())
 
 
 # ---- how it is read --------------------------------------------------------------------------------------------------------------------------------

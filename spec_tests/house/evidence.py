@@ -97,6 +97,7 @@ NAMED = {
     "prune.file-index": OPTIONS + "test_file_indexes_spare_files_and_rows_unless_told_otherwise",
     "prune.key": OPTIONS + "test_a_filter_spares_files",
     "prune.partition": OPTIONS + "test_a_filter_spares_files",
+    "plan.statistics": "doors/test_estimate.py::test_rows_expected_are_near_those_there",
     "prune.value": OPTIONS + "test_a_filter_spares_files",
     "read.aggregate": "doors/test_aggregate.py::test_nothing_is_read_of_files_whose_index_says_it_all",
     "read.raw": OPTIONS + "test_raw_shows_every_stored_version",

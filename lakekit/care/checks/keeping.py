@@ -13,7 +13,7 @@ from lakekit.care import roots
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.meta import consumers, schemas
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each, one_by_one
+from lakekit.world import each_small
 
 if TYPE_CHECKING:
     from lakekit.care.checks.notes import Notes
@@ -59,8 +59,7 @@ def _unreadable(handle: Handle) -> list[Found]:
             return one[0], damaged.at(one[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    found = (each(of_root, roots.listed(handle), waiting=True)) if handle.storage.is_remote else one_by_one(of_root, roots.listed(handle))
-    wrong = [one for one in found if one is not None]
+    wrong = [one for one in each_small(of_root, roots.listed(handle), is_remote=handle.storage.is_remote) if one is not None]
     for name in consumers.ids(handle):
         try:
             consumers.find(handle, name)

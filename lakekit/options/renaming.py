@@ -36,6 +36,16 @@ def renamed(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     return dict(_renamed(key, value, old, new) for key, value in options.items())
 
 
+def all_renamed(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
+    """The options with several columns called otherwise at once: they may exchange their names."""
+    between = {old: f"\x00{at}" for at, old in enumerate(names)}
+    for old, middle in between.items():
+        options = renamed(options, old, middle)
+    for old, middle in between.items():
+        options = renamed(options, middle, names[old])
+    return options
+
+
 def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
     if key in _LISTS:
         return key, _in_list(value, old, new)
