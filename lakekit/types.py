@@ -81,6 +81,9 @@ class DataType:
     def __str__(self) -> str:
         return sql(self)
 
+    def __repr__(self) -> str:
+        return f"DataType({str(self)!r})"
+
     @property
     def is_nested(self) -> bool:
         """Whether values have parts: ARRAY, MULTISET, MAP, ROW."""

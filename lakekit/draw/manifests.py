@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html, text as texts
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.words import count, cut, plural, printable, size
+from lakekit.draw.words import brief, columns_wide, count, cut, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +32,8 @@ ROW = 18.0
 """How high a row is, in pixels."""
 _BAR, _NAME, _MANY, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
 """Where the columns stand: shares of the width."""
+_LETTER = 0.0088
+"""The share of the width that a letter takes in a narrow page."""
 _UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -123,14 +125,14 @@ def short(name: str) -> str:
 def title(tree: Tree) -> str:
     """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
-        return f"{printable(tree.table)} · no snapshot: nothing was written yet"
+        return f"{brief(tree.table)} · no snapshot: nothing was written yet"
     found = [m for listed in tree.lists for m in listed.manifests]
     sums = [
         plural(len(found), "manifest"),
         plural(sum(m.added + m.removed for m in found), "entry", "entries"),
         size(sum(m.size_bytes for m in found)),
     ]
-    return " · ".join([f"{printable(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
+    return " · ".join([f"{brief(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
 
 
 def told(tree: Tree) -> str:
@@ -271,7 +273,11 @@ def _manifest(tree: Tree, listed: ListFact, fact: ManifestFact, longest: int) ->
 
 
 def _index(fact: IndexFact) -> Row:
-    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, cut(holds(fact), 36)), (0.62, cut(_place_of(fact), 14)), (-_SIZE, size(fact.size_bytes)))
+    """An index file: what it holds, then its bucket and as much of its partition as there is room for."""
+    held, bucket = cut(holds(fact), 36), f"bucket {fact.bucket}"
+    start = max(_WHERE, _MANY + (columns_wide(held) + 2) * _LETTER)
+    where = cut(", ".join(filter(None, (bucket, printable(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
+    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, size(fact.size_bytes)))
     said = " · ".join((printable(fact.name), holds(fact), _place_of(fact), size(fact.size_bytes)))
     return Row(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
 

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 SCALE = 2
 """Pixels of the PNG for one of the drawing: sharp on fine screens."""
 _FAINT = 0.35
+_FONTS = (
+    "",
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansCJKsc-Regular.otf",
+    "wqy-microhei.ttc",
+    "Arial Unicode.ttf",
+    "Hiragino Sans GB.ttc",
+    "PingFang.ttc",
+)
+"""Pillow's own font, the same everywhere but of English letters only; then what machines often have, asked for a text with other letters."""
+_TRIED, _NO_LETTER = 16, "\uffff"
+_WIDER = 0.9
+"""Those fonts are wider than Pillow's, for which there is room."""
 _ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
@@ -63,7 +78,7 @@ def _sign(brush: ImageDraw.ImageDraw, shape: Sign, scale: int) -> None:
 
 def _word(brush: ImageDraw.ImageDraw, shape: Word, scale: int) -> None:
     """Text on one line; bold is the same text once more, a little to the right."""
-    said, font = printable(shape.text), _font(max(1, round(shape.size * scale)))
+    said, font = _spelt(printable(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
         brush.text((shape.x * scale + aside, shape.y * scale), said, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
 
@@ -74,6 +89,27 @@ def _fainter(color: str) -> str:
     return "#" + "".join(f"{round(255 - (255 - part) * _FAINT):02x}" for part in parts)
 
 
-@lru_cache(maxsize=16)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
+def _spelt(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont | None]:
+    """A text and the first font that has its letters; a letter that no font has is its code, not a box like that of all others."""
+    odd = {letter for letter in text if not letter.isascii()}
+    lacks = ((sum(not _has(letter, at) for letter in odd), at) for at in range(len(_FONTS)))
+    at = next((at for lost, at in lacks if not lost), None)
+    if at is None:
+        at = min(range(len(_FONTS)), key=lambda at: sum(not _has(letter, at) for letter in odd))
+    return "".join(f"\\u{ord(letter):04x}" if letter in odd and not _has(letter, at) else letter for letter in text), _font(at, size)
+
+
+@lru_cache(maxsize=4096)
+def _has(letter: str, at: int) -> bool:
+    """Whether a font draws that letter; what it has not it draws as it draws what is no letter."""
+    font = _font(at, _TRIED)
+    return font is not None and bytes(font.getmask(letter)) != bytes(font.getmask(_NO_LETTER))
+
+
+@lru_cache(maxsize=64)
+def _font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
+    """The font of that name; None where this machine has none."""
+    try:
+        return ImageFont.truetype(_FONTS[at], round(size * _WIDER)) if _FONTS[at] else ImageFont.load_default(size)
+    except OSError:
+        return None

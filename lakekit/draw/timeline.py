@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.words import count, cut, plural, printable
+from lakekit.draw.words import brief, count, cut, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,13 +94,13 @@ def title(history: History) -> str:
     """`orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
     marks = history.marks
     if not marks:
-        return f"{printable(history.table)} · no snapshot: nothing was written yet"
+        return f"{brief(history.table)} · no snapshot: nothing was written yet"
     first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
     there = sum(not mark.life for mark in marks)
     kept = f" and {count(len(marks) - there)} expired" if there < len(marks) else ""
-    return f"{printable(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
+    return f"{brief(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
 
 
 def notes(history: History, *, shown: int = 8) -> list[str]:

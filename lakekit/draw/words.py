@@ -6,6 +6,8 @@ import unicodedata
 from datetime import datetime
 from decimal import Decimal
 
+NAME = 40
+"""Terminal columns that a name takes at most at the head of a picture."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -78,6 +80,11 @@ def cut(text: str, width: int) -> str:
             break
         kept += letter
     return kept + "…" if width > 0 else ""
+
+
+def brief(text: str, width: int = NAME) -> str:
+    """A name at the head of a picture: a long one is cut, so that what is said after it is seen."""
+    return cut(printable(text), width)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

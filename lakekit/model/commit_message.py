@@ -77,6 +77,16 @@ class CommitMessage:
     hash_index_base: tuple[str, ...] | None = None
     keys_known_at: int | None = None
 
+    def __repr__(self) -> str:
+        removed, indexes = (*self.deleted_files, *self.compact_before), (*self.new_index_files, *self.compact_new_index_files)
+        parts = {
+            "added": (*self.new_files, *self.compact_after),
+            "removed": removed,
+            "changelog": (*self.changelog_files, *self.compact_changelog),
+            "index": indexes,
+        }
+        return f"CommitMessage(bucket {self.bucket}{''.join(f', {len(files)} {what}' for what, files in parts.items() if files)})"
+
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""

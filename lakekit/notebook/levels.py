@@ -21,7 +21,8 @@ import traitlets
 
 from lakekit.draw import color, html, levels
 from lakekit.draw.level_facts import NOTHING, NOWHERE, Asked, detail
-from lakekit.draw.words import plural, printable, size
+from lakekit.draw.words import brief, plural, printable, size
+from lakekit.errors import NotFound
 from lakekit.notebook.pictured import Pictured
 from lakekit.notebook.stage import Spot, Stage
 from lakekit.table import history, picture
@@ -90,9 +91,14 @@ class Levels(Pictured):
     # ---- what it gives -------------------------------------------------------------------------------------------------------------------
 
     def frame(self) -> pl.LazyFrame:
-        """The rows of the chosen file as they lie; without one, those of the bucket as a scan shows them."""
+        """The rows of the chosen file as they lie; without one, those of the bucket as a scan shows them.
+
+        Raises `NotFound` for a file of no snapshot that is left.
+        """
         if not self.selected:
             return picture.bucket_frame(self.table, self._place, self.at)
+        if gone := self._gone():
+            raise NotFound(f"{self.selected} of {self.table.name} {gone}: a tag would have kept it", name=self.selected)
         return picture.file_frame(self.table, self.selected, self._home())
 
     def drawing(self) -> Drawing:
@@ -294,7 +300,7 @@ class Levels(Pictured):
                 troubles.append(error)
         shown = self._states[-1] if self._states else NOWHERE
         total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
-        parts = [history.called(self.table), self.partition, f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
+        parts = [brief(history.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
         self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
@@ -360,6 +366,13 @@ class Levels(Pictured):
             return self.at
         return self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
 
+    def _gone(self) -> str:
+        """Why the rows of the chosen file are nowhere, "" where they are somewhere: a snapshot removed it, and those that had it have expired."""
+        if not self._states or self._home() != self.at:
+            return ""
+        ghost = any(file.name == self.selected for file in self._states[-1].removed)
+        return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
+
     def _chosen(self) -> levels.Box | None:
         """The box of the chosen file: the one that was clicked, else the last one that has it."""
         clicked = self._boxes().get(self._stage.chosen)
@@ -392,7 +405,7 @@ class Levels(Pictured):
             return f"{printable(self.selected)} is not in this bucket at snapshot {self.at}"
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
         beside = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
-        return detail(file, is_append=self._is_append) + beside
+        return "\n".join(filter(None, (detail(file, is_append=self._is_append) + beside, self._gone())))
 
     def _show_rows(self) -> None:
         try:
@@ -400,7 +413,8 @@ class Levels(Pictured):
         except history.REFUSED as error:
             self._rows.value = f'<p role="alert">{escape(printable(history.first_line(error)))}</p>'
         else:
-            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
+            said = f'{history.opening(self.table)}.scan(at={self._at_of(self._home())!r}, raw=True).filter(pl.col("_file") == {self.selected!r})'
+            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}") + _code(said)
 
 
 def _spot(box: levels.Box) -> Spot:
@@ -417,6 +431,10 @@ def _spot(box: levels.Box) -> Spot:
         round=2,
         gone=box.gone,
     )
+
+
+def _code(said: str) -> str:
+    return f'<div style="{_PLAIN}">{escape(printable(said))}</div>'
 
 
 def _with(offered: list[Any], chosen: Any) -> list[Any]:

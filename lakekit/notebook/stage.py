@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = count()
 _FAINT = 0.35
+_NARROWEST = 815
+"""Pixels below which words would stand on words: a narrower page gets a scroll bar instead."""
 _LIGHT = "66"
 """The opacity of what is deleted, as CSS writes it behind a colour."""
 
@@ -98,7 +100,8 @@ class Stage(ipywidgets.Box):
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
         rules = [
-            f"{c}{{position:relative;width:100%;height:{height:.0f}px;margin:0;overflow:visible;font:12px ui-monospace,monospace;color:{css('text')}}}",
+            f"{c}{{position:relative;width:100%;min-width:{_NARROWEST}px;height:{height:.0f}px;margin:0;overflow:visible}}",
+            f"{c}{{font:12px ui-monospace,monospace;color:{css('text')}}}",
             f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
             f"{c} .widget-label{{display:none}}",
             f"{c} i{{position:absolute;font-style:normal;white-space:pre;line-height:14px;pointer-events:none}}",

@@ -35,7 +35,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the extra lakekit[cloud], `InvalidOption` for a
     broken URL or options.
     """
-    text = location if isinstance(location, str) else location.__fspath__()
+    text: object = location.__fspath__() if hasattr(location, "__fspath__") else location
     if not isinstance(text, str):
         msg = f"a location is a text or a pathlib.Path, found {type(location).__name__}"
         raise TypeError(msg)

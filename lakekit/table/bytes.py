@@ -16,7 +16,7 @@ import polars as pl
 from lakekit import registry, storage as storages
 from lakekit.codec.marks import Mark, Marks, leaves
 from lakekit.draw import bytes as draw
-from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, Unsupported
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
 from lakekit.meta import schemas
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.table import byte_formats
@@ -131,15 +131,19 @@ def hex(  # noqa: A001 - the name of a contract
 
     `format` names what cannot be told from name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
     names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error. Raises `FileMissing` without a
-    file, `LimitExceeded` above 256 MiB.
+    file, `StorageFailed` for a folder, `LimitExceeded` above 256 MiB, `TypeError` for what is neither a path nor bytes.
     """
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         name, path, data = "bytes", None, bytes(path_or_bytes)
     else:
         storage, path = storages.open(path_or_bytes, storage_options)
         name = path.rpartition("/")[2]
-        if storage.size(path) > MAX_BYTES:
-            raise LimitExceeded(f"{path}: {storage.size(path)} bytes; at most {MAX_BYTES} are shown one by one", path=path)
+        there = storage.stat(path)
+        if there is not None and there.is_dir:
+            raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
+        if there is not None and there.size_bytes > MAX_BYTES:
+            msg = f"{path}: {there.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
+            raise LimitExceeded(msg, path=path)
         data = storage.read(path)
     short, how, argument = byte_formats.named(byte_formats.recognized(data, path or "") if format is None else format)
     fields, types = _known(path, storage_options)

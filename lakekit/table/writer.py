@@ -26,6 +26,7 @@ from lakekit.codec.cursor import Cursor, jutf
 from lakekit.commit import abandoned, facts
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
+from lakekit.draw.words import plural
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -60,6 +61,10 @@ class Writer:
     """Whether a commit of what is pending was begun: it may be there."""
     _committing: Handle = field(init=False, repr=False)
     """The same table, over a storage whose small files wait for the disk together."""
+
+    def __repr__(self) -> str:
+        standing = "closed" if self._is_closed else plural(len(self._pending), "message") + " to commit"
+        return f"Writer of {self.handle.name}, commit_user={self.commit_user!r}, {standing}"
 
     def __post_init__(self) -> None:
         self._committing = replace(self.handle, storage=self._writers.handle.storage)

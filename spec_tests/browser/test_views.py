@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from spec_tests.browser import look, tables
+from spec_tests.browser import chromium, look, tables
 from spec_tests.browser.notebook import eventually
 
 VIEWS = ("timeline", "manifests", "levels", "browser")
@@ -316,6 +316,16 @@ def test_no_word_stands_on_a_box_or_on_another_word_or_outside(views, view):
     assert look.covered(views[view]) == []
     assert look.crossed(views[view]) == []
     assert look.outside(views[view]) == []
+
+
+def test_a_narrow_page_gets_a_scroll_bar_and_no_word_on_another(desk, views, view):
+    desk.page.set_viewport_size({"width": 560, "height": chromium.VIEWPORT["height"]})
+    try:
+        assert look.covered(views[view]) == []
+        assert look.crossed(views[view]) == []
+        assert views[view].evaluate("it => Math.max(...[...it.querySelectorAll('*')].map(one => one.scrollWidth - one.clientWidth))") > 0
+    finally:
+        desk.page.set_viewport_size(chromium.VIEWPORT)
 
 
 def test_looks_as_committed(desk, views, view, theme):

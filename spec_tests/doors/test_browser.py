@@ -265,6 +265,20 @@ def test_long_cards_end_with_how_much_more():
     assert "… 30 more" in lk.Schema(id=0, fields=fields, highest_field_id=49)._repr_html_()
 
 
+def test_what_is_no_card_says_itself_in_a_line(tmp_path):
+    made = lk.create(tmp_path / "orders", {"k": "BIGINT NOT NULL", "m": "MAP<STRING, INT>"}, primary_keys=["k"], options={"bucket": "1"})
+    types = [repr(field.type) for field in made.schema.fields]
+    assert types == ["DataType('BIGINT NOT NULL')", "DataType('MAP<STRING, INT>')"]
+    with made.writer(commit_user="job") as writer:
+        writer.write([{"k": 1, "m": None}])
+        messages = writer.prepare()
+        assert repr(writer).startswith("Writer of orders, commit_user='job', ")
+    assert [repr(message) for message in messages] == ["CommitMessage(bucket 0, 1 added)"]
+    assert "closed" in repr(writer)
+    assert "root=" not in repr(lk.add_column("n", "ARRAY<INT>"))
+    made.commit(messages, commit_user="job", identifier=1)
+
+
 # ---- without the extra ----------------------------------------------------------------------------------------------------------------------
 
 

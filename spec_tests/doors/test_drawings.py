@@ -12,7 +12,7 @@ import nbconvert
 import nbformat
 import pytest
 from hypothesis import given, settings, strategies as st
-from PIL import Image
+from PIL import Image, ImageFont
 
 from lakekit.draw import color
 from lakekit.draw.png import png
@@ -118,6 +118,21 @@ def test_words_on_one_line_whatever_they_hold():
     drawing = Drawing(width=200, height=20, shapes=(said,), told="\x1b")
     assert png(drawing) != png(Drawing(width=200, height=20, shapes=(), told=""))
     assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
+
+
+@pytest.mark.parametrize(("one", "other"), [("Größe", "Gräße"), ("订单", "日本"), ("orders 订单", "orders 日本"), ("a😀", "a😁")])
+def test_letters_of_any_tongue_are_told_apart_in_a_png(one, other):
+    """Pillow's own font draws the same box for each letter that is not English: its é and its ö look alike."""
+    first, second = (png(Drawing(width=300, height=20, shapes=(Word(x=0, y=10, text=text),), told="")) for text in (one, other))
+    assert first != second
+
+
+def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatch):
+    drawing = Drawing(width=300, height=20, shapes=(Word(x=0, y=10, text="orders · 3 files …"),), told="")
+    asked = []
+    monkeypatch.setattr(ImageFont, "truetype", lambda name, *_: asked.append(name))
+    assert png(drawing)
+    assert asked == []
 
 
 def test_one_drawing_above_another():

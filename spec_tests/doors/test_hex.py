@@ -13,7 +13,7 @@ from lakekit import registry
 from lakekit.cli import FINE, PROBLEM, USAGE, main
 from lakekit.codec.marks import Mark
 from lakekit.draw import bytes as draw
-from lakekit.errors import Unsupported
+from lakekit.errors import LimitExceeded, StorageFailed, Unsupported
 from lakekit.notebook.bytes import PAGE, Bytes
 from lakekit.notebook.pictured import VIEW
 
@@ -176,6 +176,23 @@ def test_bytes_without_a_file_say_so():
     widget = Bytes(lk.hex(b"31"))
     widget.offset = 1
     assert widget.code == "lk.hex(data).at(1)"
+
+
+def test_what_is_no_file_is_told(tmp_path):
+    with pytest.raises(StorageFailed, match="is a folder"):
+        lk.hex(tmp_path)
+    for wrong in (5, None):
+        with pytest.raises(TypeError, match=f"a text or a pathlib.Path, found {type(wrong).__name__}"):
+            lk.hex(wrong)
+        with pytest.raises(TypeError, match=f"a text or a pathlib.Path, found {type(wrong).__name__}"):
+            lk.open(wrong)
+
+
+def test_a_file_too_large_is_told_and_not_read(tmp_path):
+    with (tmp_path / "manifest-1").open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(LimitExceeded, match="takes a part of them"):
+        lk.hex(tmp_path / "manifest-1")
 
 
 # ---- the shell ------------------------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 import time
 from datetime import date, datetime, time as clock
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 
 import polars as pl
@@ -320,6 +321,8 @@ def test_a_click_is_a_value_a_line_of_python_and_a_frame(flights):
     assert shown.frame().select(pl.len(), pl.col("_file").unique().first()).collect().row(0) == (box.files[0].row_count, box.name)
     shown._first_rows.click()
     assert shown._rows.value.count("<tr>") == 11
+    code = unescape(shown._rows.value.rpartition("<div")[2].partition(">")[2].removesuffix("</div>"))
+    assert eval(code, {"lk": lk, "pl": pl}).collect().equals(shown.frame().collect())
     shown.selected = ""
     assert (shown._stage.chosen, shown._rows.value, shown._first_rows.disabled) == ("", "", True)
     assert set(eval(shown.code, {"lk": lk, "pl": pl})["file_name"]) == in_bucket(shown)
@@ -335,6 +338,17 @@ def test_a_removed_file_is_read_where_it_still_was(flights):
     assert shown._stage.chosen == ghost.key
     assert ".files(at=7)" in shown.code
     assert shown.frame().select(pl.len()).collect().item() == ghost.files[0].row_count
+
+
+def test_a_removed_file_that_no_snapshot_has_any_more_says_so(tables_path):
+    shown = Levels(lk.open(tables_path / "history_expired_compactions"))
+    ghost = next(box for box in shown._found.boxes if box.look == "removed")
+    shown._stage.chosen = ghost.key
+    assert "was removed by snapshot 5, and the snapshots that had it have expired" in shown._detail.value
+    with pytest.raises(lk.errors.NotFound, match="have expired"):
+        shown.frame()
+    shown._first_rows.click()
+    assert "have expired" in shown._rows.value
 
 
 @pytest.mark.long

@@ -396,3 +396,26 @@ def test_the_tree_as_it_looks():
     ]
     assert manifests.hint(changed) == "manifest-44 · +3 -12 · dt 2024-03-31, L0..5 · 2.2 KiB · schema 0 · skipped: dt"
     assert manifests.entries_title("manifest-44", changed, 15) == "entries of manifest-44: 3 files added, 12 files removed"
+
+
+def test_a_long_name_leaves_room_for_what_is_said_after_it():
+    long = "orders_" + "x" * 200
+    for said in (timeline.title(History(table=long, marks=plain(7).marks)), manifests.title(Tree(table=long, snapshot_id=7, lists=(), kind="APPEND"))):
+        assert said.startswith("orders_xxx")
+        assert "…" in said
+        assert len(said) < 110
+
+
+@pytest.mark.parametrize(
+    ("kind", "vectors", "said"),
+    [
+        ("HASH", (), ["index-1", "50 hashes", "bucket 3, day=2024-03-31", "200 B"]),
+        ("DELETION_VECTORS", (("data-1", 1203),) * 4, ["index-1", "4 deletion vectors, 4 812 rows", "bucket 3, day=2…", "200 B"]),
+    ],
+)
+def test_an_index_file_says_its_bucket(kind, vectors, said):
+    index = IndexFact(name="index-1", type=kind, partition="day=2024-03-31", bucket=3, size_bytes=200, row_count=50, vectors=vectors)
+    tree = Tree(table="t", snapshot_id=1, lists=(), index_manifest="index-manifest-1", indexes=(index,))
+    found = manifests.place(tree).rows[-1]
+    assert [text for _, text in found.cells] == said
+    assert all(start + 0.0088 * len(text) < 0.77 for start, text in found.cells if start > 0)

@@ -5,7 +5,7 @@ begins     with a Markdown cell: a title, what it shows, the `pip install 'lakek
 ends       with a Markdown cell `## Where to go next` that links or names something
 cells      Python alone, no magics and no shell; imports of the standard library, lakekit and the extras that the first cell names
 run        every code cell once, from the top; no errors, nothing on stderr
-outputs    a widget's beside a PNG; HTML without scripts, handlers and style blocks; no path of a machine
+outputs    one picture at least; a widget's beside a PNG; HTML without scripts, handlers and style blocks; no path of a machine
 metadata   the kernel and the language: no widgets' state
 size       at most SIZE_BYTES
 """
@@ -87,6 +87,8 @@ def _code(cells: list[Any]) -> Iterator[str]:
 
 
 def _outputs(cells: list[Any]) -> Iterator[str]:
+    if not any("image/png" in output.get("data", {}) for output in _all(cells)):
+        yield "shows no picture"
     for output in _all(cells):
         data = output.get("data", {})
         if VIEW in data and "image/png" not in data:

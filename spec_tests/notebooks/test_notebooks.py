@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 TIMES = re.compile(r"\b\d+([.,]\d+)? ?(ms|s|µs|us)\b")
-CHANCE = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{1,12}){1,4}\b|\b20(2[5-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.]\d+)?)?(Z \.\. \d\d:\d\d:\d\d(?=Z))?|\b\d\d:\d\d:\d\dZ")
+CHANCE = re.compile(
+    r"\b[0-9a-f]{8}(-[0-9a-f]{1,12}){1,4}\b|\b20(2[5-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.]\d+)?)?(Z \.\. \d\d:\d\d:\d\d(?=Z))?|\b\d\d:\d\d:\d\dZ"
+)
 """Ids that a writer draws, cut short ones too, and the time it is."""
 
 
@@ -71,9 +73,11 @@ def test_follows_the_rules(path: Path) -> None:
 
 def right() -> Any:
     """A small notebook that follows them."""
+    text = nbformat.v4.new_output("stream", text="some text")
+    picture = nbformat.v4.new_output("display_data", data={"image/png": "00"})
     cells = [
         nbformat.v4.new_markdown_cell("# A title\n\nWhat it shows. `pip install 'lakekit[tutorials]'`"),
-        nbformat.v4.new_code_cell("import polars\nimport lakekit", execution_count=1, outputs=[nbformat.v4.new_output("stream", text="some text")]),
+        nbformat.v4.new_code_cell("import polars\nimport lakekit", execution_count=1, outputs=[picture, text]),
         nbformat.v4.new_markdown_cell(f"{NEXT}\n\n[more](02_more.ipynb)"),
     ]
     return kept(nbformat.v4.new_notebook(cells=cells))
@@ -107,6 +111,7 @@ def test_a_notebook_that_follows_the_rules_is_right() -> None:
         (set_source(0, "# A title"), "does not begin with a title and what it shows"),
         (set_source(0, "# A title\n\nWhat it shows."), "does not say `pip install"),
         (set_source(2, "The end"), "does not end"),
+        (lambda notebook: notebook.cells[1].outputs.pop(0), "shows no picture"),
         (set_source(2, f"{NEXT}\n\nHome."), "names nothing"),
         (set_source(1, "import duckdb"), "imports duckdb"),
         (set_source(1, "from pyspark.sql import Row"), "imports pyspark.sql"),
@@ -142,7 +147,7 @@ def test_a_run_is_kept_without_the_checkout_and_the_widgets_of_its_kernel() -> N
     notebook.metadata["widgets"] = {"state": {}}
     found = kept(notebook)
     assert "widgets" not in found.metadata
-    assert found.cells[1].outputs[1:] == [
+    assert found.cells[1].outputs[2:] == [
         {"output_type": "display_data", "metadata": {}, "data": {"image/png": "00", "text/plain": f"…/notebooks/{NOTEBOOKS[0].name}"}}
     ]
 
@@ -150,7 +155,7 @@ def test_a_run_is_kept_without_the_checkout_and_the_widgets_of_its_kernel() -> N
 def test_what_a_cell_prints_is_one_output() -> None:
     notebook = right()
     outputs(*({"output_type": "stream", "name": "stdout", "text": text} for text in ("a\n", "b\n")))(notebook)
-    assert [output.text for output in kept(notebook).cells[1].outputs] == ["some texta\nb\n"]
+    assert [output.text for output in kept(notebook).cells[1].outputs[1:]] == ["some texta\nb\n"]
 
 
 def test_other_extras_bring_other_imports() -> None:
