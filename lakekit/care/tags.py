@@ -135,9 +135,10 @@ def _is_readable(handle: Handle, name: str) -> bool:
 
 
 def _drop(handle: Handle, names: Sequence[str]) -> None:
-    if names:
-        handle.storage.delete([handle.layout.tag(name) for name in names])
-    if names and handle.options.tag_create_success_file:
+    if not names:
+        return
+    handle.storage.delete([handle.layout.tag(name) for name in names])
+    if handle.options.tag_create_success_file:
         handle.storage.delete([success_path(handle, name) for name in names])
 
 

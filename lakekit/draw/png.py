@@ -92,8 +92,7 @@ def _fainter(color: str) -> str:
 def _spelt(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont | None]:
     """A text and the first font that has its letters; a letter that no font has is its code, not a box like that of all others."""
     odd = {letter for letter in text if not letter.isascii()}
-    lacks = ((sum(not _has(letter, at) for letter in odd), at) for at in range(len(_FONTS)))
-    at = next((at for lost, at in lacks if not lost), None)
+    at = next((at for at in range(len(_FONTS)) if all(_has(letter, at) for letter in odd)), None)
     if at is None:
         at = min(range(len(_FONTS)), key=lambda at: sum(not _has(letter, at) for letter in odd))
     return "".join(f"\\u{ord(letter):04x}" if letter in odd and not _has(letter, at) else letter for letter in text), _font(at, size)

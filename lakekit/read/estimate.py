@@ -27,7 +27,7 @@ from lakekit.predicate import And, Leaf, Or, Predicate, literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.model.statistics import ColumnStatistics, Statistics
     from lakekit.read.plan import Plan
@@ -65,8 +65,8 @@ def of(plan: Plan, fields: Sequence[Field]) -> Estimate:
     chosen = plan.chosen
     stored, file_bytes = (int(plan.entries.numbers(name)[chosen].sum()) for name in ("row_count", "file_size"))
     found = _statistics(plan)
-    rows = stored if found is None else min(stored, _expected(plan, found))
     said = {} if found is None else {column.column_id: column for column in found.columns.values()}
+    rows = stored if found is None else min(stored, _expected(plan, found, said))
     every = sum(_length(field.type, said.get(field.id)) for field in plan.handle.schema.fields)
     some = sum(_length(field.type, said.get(field.id)) for field in fields)
     # files are compressed: rows are no smaller than their share of them
@@ -84,9 +84,9 @@ def _statistics(plan: Plan) -> Statistics | None:
     return None if found is None or found.merged_record_count is None else found
 
 
-def _expected(plan: Plan, found: Statistics) -> int:
+def _expected(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> int:
     """Rows of the whole table that satisfy the condition; one at least where statistics do not say that there is none."""
-    share = _share(plan.condition.predicate, _columns(plan, found).get)
+    share = _share(plan.condition.predicate, _columns(plan, found, said).get)
     rows = (max(0, found.merged_record_count or 0) + _written_since(plan, found)) * share
     return max(1, round(rows)) if rows > 0 else 0
 
@@ -101,15 +101,13 @@ def _written_since(plan: Plan, found: Statistics) -> int:
     return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
 
 
-def _columns(plan: Plan, found: Statistics) -> dict[str, _Column]:
+def _columns(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
     """What statistics say of today's columns, by name."""
-    rows, by_id = max(1, found.merged_record_count or 0), {column.column_id: column for column in found.columns.values()}
-    known = {}
+    rows, known = max(1, found.merged_record_count or 0), {}
     for field in plan.handle.schema.fields:
-        said = by_id.get(field.id)
-        if said is not None:
-            nulls = min(1.0, max(0, said.null_count or 0) / rows)
-            known[field.name] = _Column(field.type, 1 - nulls, said.distinct_count, _bound(said.min, field.type), _bound(said.max, field.type))
+        if (one := said.get(field.id)) is not None:
+            nulls = min(1.0, max(0, one.null_count or 0) / rows)
+            known[field.name] = _Column(field.type, 1 - nulls, one.distinct_count, _bound(one.min, field.type), _bound(one.max, field.type))
     return known
 
 

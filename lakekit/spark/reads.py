@@ -115,7 +115,7 @@ def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[Dat
     if mask.any():
         found += native.frames(spark, plan, mask, what.fields, what.out, condition)
     apart = replace(plan, raw=plan.raw[~mask])
-    return [*found, *run(spark, cut.tasks(plan, apart.raw, session.slots(spark)), what, _size_bytes([apart], what.out))]
+    return [*found, *run(spark, cut.tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
 
 
 def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
@@ -124,7 +124,7 @@ def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = N
     out = asked.columns_of(source.fields, columns, source.handle.name)
     plans = source.plans(rows.condition)
     what, tasks = work_of_changes(source, plans, out, rows, session.slots(spark))
-    return together(spark, run(spark, tasks, what, _size_bytes(plans, what.out)), what.out)
+    return together(spark, run(spark, tasks, what, plans), what.out)
 
 
 def work_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> tuple[Job, list[bytes]]:
@@ -146,14 +146,12 @@ def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) 
     return read_fields([*before, *out])
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], what: Job, size_bytes: int) -> list[DataFrame]:
-    """The frame of some tasks, and how big Spark is to take it for; none without tasks."""
-    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)] if tasks else []
-
-
-def _size_bytes(plans: Sequence[Plan], out: Sequence[Field]) -> int:
-    """How big the rows of some plans are, about: by statistics where there are some, else by what manifests count."""
-    return sum(estimate.of(plan, out).size_bytes for plan in plans)
+def run(spark: SparkSession, tasks: Sequence[bytes], what: Job, plans: Sequence[Plan]) -> list[DataFrame]:
+    """The frame of the tasks of some plans, by which Spark is told how big it is; none without tasks."""
+    if not tasks:
+        return []
+    size_bytes = sum(estimate.of(plan, what.out).size_bytes for plan in plans)
+    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
 
 
 def together(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
