@@ -1,6 +1,6 @@
-"""All values of the indexes of many files, in one array: whoever asks again looks through that, and at no index.
+"""All values of the indexes of many files, in one ascending array: whoever asks again looks at a few places of that, and at no index.
 
-    files with 1, 2 and 2, 7     data 1 2 2 7, offsets 0 2 4     `among` for 7: absent of the first, there in the second
+    files with 1, 7 and 2, 7     data 1 2 7 7, owners 0 1 0 1     `among` for 2: absent of the first, there in the second
 
 A number is kept as its bytes stand, read the wrong way round: equal where the right ones are. Of a text its 64 bit xxHash is kept: one that is not there
 rules a file out; one that is there may be another text's, so that being there never says more than that a row may match.
@@ -41,10 +41,10 @@ AS_STORED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 
 
 class Values(NamedTuple):
-    """All values of many payloads as they are kept: those of payload i are `data[offsets[i]:offsets[i + 1]]`; of those that are not `known` nobody knows."""
+    """All values of many payloads as they are kept, ascending: `data[i]` is one of payload `owners[i]`; of those that are not `known` nobody knows."""
 
     data: NDArray[Any]
-    offsets: Numbers
+    owners: NDArray[np.int32]
     known: Mask
 
 
@@ -74,8 +74,9 @@ def among(values: Values, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
         return there, there
     for key in keys:
         looked_for = _kept(key, t)
-        found = np.flatnonzero(values.data == looked_for) if looked_for is not None else np.zeros(0, np.int64)
-        there[np.searchsorted(values.offsets, found, side="right") - 1] = True
+        if looked_for is not None:
+            one = values.data.dtype.type(looked_for)  # beside a number of another type all would become floats
+            there[values.owners[values.data.searchsorted(one) : values.data.searchsorted(one, side="right")]] = True
     return values.known & ~there, there
 
 
@@ -94,15 +95,15 @@ def of(data: NDArray[np.uint8], keys: Texts, room: Numbers, known: Mask, t: Data
     width = WIDTHS.get(t.root)
     if width is not None:
         found = np.ndarray((max(0, len(data) - width + 1),), AS_STORED[width], data.data, strides=(1,))
-        return _by_owner(found[keys.places], keys.owners, known)
+        return _ascending(found[keys.places], keys.owners, known)
     known = known & (np.bincount(keys.owners, keys.lengths, len(known)) <= room) & (np.bincount(keys.owners, keys.lengths > LONGEST, len(known)) == 0)
     places, lengths, owners = (one[known[keys.owners]] for one in keys)
-    return _by_owner(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
+    return _ascending(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
 
 
-def _by_owner(found: NDArray[Any], owners: Numbers, known: Mask) -> Values:
-    sizes = np.bincount(owners, minlength=len(known))
-    return Values(found[np.argsort(owners, kind="stable")], np.concatenate([[0], np.cumsum(sizes)]), known)
+def _ascending(found: NDArray[Any], owners: Numbers, known: Mask) -> Values:
+    order = np.argsort(found)
+    return Values(found[order], owners[order].astype(np.int32), known)
 
 
 # ---- bytes nobody has looked at -----------------------------------------------------------------------------------------------------------------

@@ -18,11 +18,33 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 _LOOKED_AT = 200
+_NUMBER_BYTES = 300
+"""About what one kept number takes."""
 
 
 def ids(place: Place) -> list[int]:
     """The numbers of all schemas, ascending."""
     return torn.numbers(place, place.layout.schema_dir, place.layout.schema_prefix)
+
+
+def newest_id(place: Place) -> int | None:
+    """The highest of them; None while there is none.
+
+    A directory of a disk is not listed again while it is as it was: a clock that stands still hides a change of it, but not the file of the next number.
+    """
+    storage, layout = place.storage, place.layout
+    seen = None if storage.is_remote else storage.stat(layout.schema_dir)
+    if seen is None or seen.tag is None:
+        found = ids(place)
+        return found[-1] if found else None
+    key = ("newest schema", storage, layout.schema_dir, layout.schema_prefix)
+    known: tuple[str, int] | None = place.world.decoded.get(key)
+    if known is not None and known[0] == seen.tag and not storage.exists(layout.schema(known[1] + 1)):
+        return known[1]
+    found = ids(place)
+    if found:
+        place.world.decoded.put({key: (seen.tag, found[-1])}, _NUMBER_BYTES)
+    return found[-1] if found else None
 
 
 def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSchema:
@@ -45,8 +67,8 @@ def written(handle: Handle, schema_id: int) -> TableSchema:
 
 def latest(place: Place, *, asked: str | None = None) -> TableSchema:
     """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
-    if not place.storage.is_remote and (known := ids(place)):  # a disk is asked for the file in any case: its name is enough
-        return read(place, known[-1])
+    if not place.storage.is_remote and (known := newest_id(place)) is not None:  # a disk is asked for the file in any case: its number is enough
+        return read(place, known)
     found = torn.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
     if not found:
         raise missing(place, asked or place.layout.root)

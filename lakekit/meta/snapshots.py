@@ -7,8 +7,9 @@ Source: FORMAT.md 1.6 and 3, ENGINE.md 6.2, `SnapshotManager`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
 from lakekit.meta import tags, torn
@@ -105,13 +106,42 @@ def find_change(place: Place, snapshot_id: int) -> Snapshot | None:
 
 
 def latest(place: Place) -> Snapshot | None:
-    """The newest snapshot; None while there is none."""
+    """The newest snapshot; None while there is none. On a disk neither hint nor snapshot is read again while both files are those that were read last."""
+    hint_tag = _hint_tag(place)
+    known: _Hinted | None = None if hint_tag is None else place.world.decoded.get(_hinted_key(place))
+    if known is not None and known.hint_tag == hint_tag and _is_still(place, known.snapshot, known.tag) and not _there(place, known.snapshot.id + 1):
+        return known.snapshot
     advice = _advice(place)
     if advice and not _there(place, advice + 1):
+        seen = None if hint_tag is None else place.storage.stat(place.layout.snapshot(advice))
         found = find(place, advice)
         if found is not None:
+            if hint_tag is not None and seen is not None and seen.tag is not None:
+                place.world.decoded.put({_hinted_key(place): _Hinted(found, seen.tag, hint_tag)}, _KNOWN_BYTES)
             return found
     return _at_end(place, -1)
+
+
+class _Hinted(NamedTuple):
+    """A snapshot that the hint named, and what its file and the hint's were before they were read."""
+
+    snapshot: Snapshot
+    tag: str
+    hint_tag: str
+
+
+def _hinted_key(place: Place) -> tuple[object, ...]:
+    return "hinted", place.storage, place.layout.snapshot_dir
+
+
+def _hint_tag(place: Place) -> str | None:
+    """What tells the hint LATEST from any other; None where it is missing, or is not asked for advice."""
+    if place.storage.is_remote:
+        return None
+    with suppress(StorageFailed):
+        seen = place.storage.stat(place.layout.latest_hint)
+        return None if seen is None else seen.tag
+    return None
 
 
 def newest(place: Place, known: int = 0) -> Snapshot | None:
@@ -131,10 +161,13 @@ def newest(place: Place, known: int = 0) -> Snapshot | None:
 def _remembered(place: Place) -> Snapshot | None:
     """The last snapshot that this process made, if its file is still the one it made."""
     kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
-    if kept is None:
-        return None
-    seen = place.storage.stat(place.layout.snapshot(kept[0].id))
-    return kept[0] if seen is not None and seen.tag == kept[1] else None
+    return kept[0] if kept is not None and _is_still(place, *kept) else None
+
+
+def _is_still(place: Place, snapshot: Snapshot, tag: str) -> bool:
+    """Whether the file of a snapshot is the one that had that tag."""
+    seen = place.storage.stat(place.layout.snapshot(snapshot.id))
+    return seen is not None and seen.tag == tag
 
 
 def remember_newest(place: Place, snapshot: Snapshot) -> bool:

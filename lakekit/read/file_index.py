@@ -96,15 +96,16 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
         told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
-        under_way.advance(sum(int(np.count_nonzero(one.dead | one.sure)) for _, _, one in told_by))
-        found = _each(asking, [(lot, at[~(one.dead | one.sure)]) for lot, at, one in told_by], under_way.advance)
+        open_yet = [(lot, at[~(one.dead | one.sure)]) for lot, at, one in told_by]
+        under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
+        found = _each(asking, open_yet, under_way.advance)
         if len(outside):
             beyond = np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *(lot.places for lot in lots)]), assume_unique=True)
             found |= _one_by_one(asking, beyond, under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
-    dead = [at[one.dead] for _, at, one in told_by]
+    gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
-    return Found(np.sort(np.concatenate([*dead, np.array(also, np.int64)])), _positions(found), partial(_later, asking, sure) if sure else dict)
+    return Found(np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict)
 
 
 def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:

@@ -160,7 +160,8 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Co
     on_partition, on_key, decided, predicates = [], [], [], []
     partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
     for at, found in enumerate(filters):
-        used, said = set(found.expr.meta.root_names()), text_of(found)
+        said = text_of(found)
+        used = set(found.expr.meta.root_names()) if partition_keys or keys else set[str]()
         if used and used <= partition_keys and said is not None:
             on_partition.append(found.expr)
             decided.append(at)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifest import ManifestFile
     from lakekit.model.snapshot import Snapshot
     from lakekit.predicate import Predicate
-    from lakekit.read.sections import Bucket
+    from lakekit.read.sections import Bucket, Groups
     from lakekit.read.travel import Position
 
     Mask = NDArray[np.bool_]
@@ -77,7 +77,12 @@ class Plan:
     vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
-    bytes_total: int | None = None
+    every: Entries | None = None
+
+    @cached_property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files of the state, `every` one of them; None where manifests were never opened."""
+        return None if self.every is None else int(self.every.numbers("file_size").sum())
 
     @cached_property
     def hits(self) -> Mapping[str, BitMap]:
@@ -96,12 +101,12 @@ class Plan:
 class Funnel:
     """Entries on their way through the steps, and what each step dropped.
 
-    `groups` follows the entries: which section of several files each belongs to.
+    `groups` follows the entries: which section of several files each belongs to. None: every file is alone.
     """
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
-        self.groups = sections.alone(len(entries))
+        self.groups: Groups | None = None
         self.steps: list[Step] = []
 
     def step(self, why: str, mask: Mask | None) -> None:
@@ -117,7 +122,7 @@ class Funnel:
             left = int(np.count_nonzero(kept))
             self.steps.append(Step("files", before, left, why))
         if kept is not None and left < len(self.entries):
-            self.entries, self.groups = self.entries.filter(kept), self.groups.filter(kept)
+            self.entries, self.groups = self.entries.filter(kept), None if self.groups is None else self.groups.filter(kept)
 
 
 def plan_read(
@@ -145,7 +150,7 @@ def plan_read(
     kept = _keep_manifests(handle, listed, condition)
     keep = _asked_once(partial(_in_partition, handle, condition)) if condition.on_partition else None
     funnel = Funnel(manifests.live(handle, kept, keep_partitions=keep))
-    whole = int(funnel.entries.numbers("file_size").sum()) if keep is None and len(kept) == len(listed) else None
+    every = funnel.entries if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     if keep is not None:
@@ -162,7 +167,7 @@ def plan_read(
     if position.created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)
-    return replace(plan, files_total=_file_count(listed), bytes_total=whole)
+    return replace(plan, files_total=_file_count(listed), every=every)
 
 
 def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None) -> Plan:
@@ -174,7 +179,8 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         _prune_keys(handle, funnel, rule, condition)
         funnel.groups = sections.groups(handle, funnel.entries)
     asked = _prune_values(handle, funnel, rule, condition)
-    raw = np.flatnonzero(funnel.groups.number < 0)
+    groups = funnel.groups
+    raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
     if limit is not None and rule is None and not vectors:
         raw = _enough(funnel.entries, raw, limit)
     return Plan(
@@ -182,7 +188,7 @@ def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: Merge
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        merged=sections.buckets(funnel.entries, funnel.groups),
+        merged=() if groups is None else sections.buckets(funnel.entries, groups),
         rule=rule,
         condition=condition,
         asked=asked,
@@ -284,9 +290,14 @@ def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
 
 def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
     """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
-    hides = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
-    mask: Mask = entries.numbers("bucket") != POSTPONE_BUCKET if hides else np.ones(len(entries), bool)
-    if hides_level_zero and handle.schema.primary_keys and sections.hides_level_zero(handle):
+    hides_postponed = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
+    hides_level_zero = hides_level_zero and bool(handle.schema.primary_keys) and sections.hides_level_zero(handle)
+    if not hides_postponed and not hides_level_zero:
+        return None
+    mask: Mask = np.ones(len(entries), bool)
+    if hides_postponed:
+        mask &= entries.numbers("bucket") != POSTPONE_BUCKET
+    if hides_level_zero:
         mask &= entries.numbers("level") > 0
     return None if mask.all() else mask
 
@@ -425,14 +436,15 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
     on_value, entries = _without(condition.predicate, decided), funnel.entries
     told: list[tuple[str, Mask | None]] = []
-    alone = funnel.groups.number < 0
+    alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
         fit = bounds.keep(handle, entries, file_index.as_read(handle.schema, entries, on_value), "value")
-        if rule is not None:
+        if rule is not None and funnel.groups is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
         told.append((f"values {_named(on_value)}", fit))
-        alone &= fit
-    found = file_index.evaluate(handle, entries, np.flatnonzero(alone), _without(condition.predicate, set(handle.schema.partition_keys)))
+        alone = fit if alone is None else fit & alone
+    asked = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
+    found = file_index.evaluate(handle, entries, asked, _without(condition.predicate, set(handle.schema.partition_keys)))
     if found.says_something:
         there = np.ones(len(entries), bool)
         there[found.gone] = False

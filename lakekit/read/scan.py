@@ -97,8 +97,13 @@ class Scan:
         ]
 
     def _schema_id(self, position: Position) -> int:
-        """The schema that a position is read with: that of its time, or the newest."""
-        return schemas.ids(self.handle)[-1] if position.schema_id is None else position.schema_id
+        """The schema that a position is read with: that of its time, or the newest. Raises `TableNotFound` where the table was dropped."""
+        if position.schema_id is not None:
+            return position.schema_id
+        newest = schemas.newest_id(self.handle)
+        if newest is None:
+            raise schemas.missing(self.handle, self.handle.root)
+        return newest
 
     def _handle(self, position: Position, schema_id: int) -> Handle:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""

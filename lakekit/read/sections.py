@@ -60,29 +60,24 @@ def hides_level_zero(handle: Handle) -> bool:
     return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
 
 
-def groups(handle: Handle, entries: Entries) -> Groups:
-    """Which entries share a section.
+def groups(handle: Handle, entries: Entries) -> Groups | None:
+    """Which entries share a section; None where none does.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
     first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`).
     """
-    found = alone(len(entries))
     if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
-        return found
+        return None
     _, code, counts = np.unique(places(entries), return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
-        return found
+        return None
     cut = _sections(handle, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
+    found = Groups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
     found.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
     found.rank[crowded[cut.files]] = np.arange(len(number))
-    return replace(found, in_order=cut.in_order)
-
-
-def alone(count: int) -> Groups:
-    """Entries that share nothing."""
-    return Groups(number=np.full(count, -1), rank=np.zeros(count, np.int64), in_order=np.zeros(0, bool))
+    return found
 
 
 def buckets(entries: Entries, group: Groups) -> tuple[Bucket, ...]:

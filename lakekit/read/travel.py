@@ -246,5 +246,5 @@ def whole_number(found: Mapping[str, str], key: str) -> int:
 def schema_of(handle: Handle, position: Position) -> Handle:
     """The handle as of a position: with the schema of that time, or the newest."""
     if position.schema_id is None:
-        return handle if schemas.ids(handle)[-1:] == [handle.schema.id] else handle.with_schema(schemas.latest(handle))
+        return handle if schemas.newest_id(handle) == handle.schema.id else handle.with_schema(schemas.latest(handle))
     return handle if handle.schema.id == position.schema_id else handle.with_schema(schemas.read(handle, position.schema_id))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +65,49 @@ def test_a_lookup_reads_and_lists_little(tmp_path: Path, monkeypatch: pytest.Mon
     table = made(tmp_path / "t")
     calls = counted(monkeypatch, LocalStorage, "read", "list", "file_names")
     assert found(table, 707) == ["7-707", "7-707"]
-    # the schema when the table is opened, the hint and the snapshot that the question begins with, the end of the one data file
-    assert calls["read"] == 1 + 2 + 1
-    assert calls["file_names"] == 2
+    # the schema when the table is opened, the end of the one data file: hint, snapshot and schema directory are those that were read last
+    assert calls["read"] == 1 + 1
+    assert calls["file_names"] == 0
     assert calls["list"] == 0
+
+
+def test_what_was_read_last_is_asked_for_again_once_it_is_another(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    frame, folder = table.scan(), tmp_path / "t"
+    newest = int(table.snapshots()["snapshot_id"][-1])
+    hint, snapshot = folder / "snapshot" / "LATEST", folder / "snapshot" / f"snapshot-{newest}"
+    hint.unlink()
+    snapshot.unlink()
+    assert frame.collect().height == table.scan().collect().height == len(rows(0)) * (FILES - 1)
+    hint.write_text(str(newest - 2))  # advice that is too low is found out
+    assert frame.collect().height == len(rows(0)) * (FILES - 1)
+    before = (folder / "snapshot" / f"snapshot-{newest - 1}").stat()
+    other = json.loads((folder / "snapshot" / f"snapshot-{newest - 2}").read_text()) | {"id": newest - 1}
+    hint.write_text(str(newest - 1))
+    assert frame.collect().height == len(rows(0)) * (FILES - 1)
+    (folder / "snapshot" / f"snapshot-{newest - 1}").write_text(json.dumps(other))
+    assert (folder / "snapshot" / f"snapshot-{newest - 1}").stat().st_mtime_ns != before.st_mtime_ns
+    assert frame.collect().height == len(rows(0)) * (FILES - 2)
+
+
+def test_a_schema_is_seen_whatever_the_clock_of_its_directory_says(tmp_path: Path) -> None:
+    table = lk.create(tmp_path / "t", {"a": pl.Int64()}, options={"bucket": "-1"})
+    directory = tmp_path / "t" / "schema"
+    then = directory.stat()
+    assert table.scan().collect_schema().names() == ["a"]
+    lk.open(tmp_path / "t").alter(lk.add_column("b", pl.Int32()))
+    os.utime(directory, ns=(then.st_atime_ns, then.st_mtime_ns))
+    assert table.scan().collect_schema().names() == ["a", "b"]
+    (directory / "schema-7").write_text((directory / "schema-1").read_text().replace('"id" : 1,', '"id" : 7,', 1).replace('"id":1,', '"id":7,', 1))
+    assert table.schema.id == 7  # numbers may have gaps
+
+
+def test_a_frame_of_a_table_that_was_dropped_says_so(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    frame = table.scan()
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(lk.TableNotFound, match="there is no such folder"):
+        frame.collect()
 
 
 def test_frames_are_shared_by_so_many_scans_and_no_more(tmp_path: Path) -> None:
