@@ -4,8 +4,9 @@ Every module in this folder is one index, found by its name: NAME, TYPES (the ro
 probe(payload, type, leaf, row_count) -> False (no row), True (cannot tell) or a BitMap (only these row positions may match). `evaluate` asks them all.
 A payload is bytes or a view of them, for whoever asks copies none of it.
 Those that know rows have rows(payload, type, question, row_count) -> BitMap too: `exact` asks them for what is certain. Those of which many are looked at
-as fast as one have absent(payloads, type, leaf, row_counts) -> mask: the files where = or IN finds no row. `together` asks them first. Those that store
-values have listed(payloads, type, row_counts) -> `values.Values` or None too: what is kept for who asks again.
+as fast as one have absent(payloads, type, leaf, row_counts) -> mask: the files where = or IN finds no row. `together` asks them first. Those that can tell
+no more than that have asked(…) -> (mask, mask of the sound ones where it may find some) too: they are not asked again. Those that store values have
+listed(payloads, type, row_counts) -> `values.Values` or None too: what is kept for who asks again.
 """
 
 NOT_PARTS = frozenset({"bitmaps", "evaluate", "exact", "range_bitmaps", "together", "values"})

@@ -24,13 +24,15 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from lakekit.codec.index_container import Payloads
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
+
+    Mask = NDArray[np.bool_]
 
 NAME = "bloom-filter"
 TYPES = frozenset(
@@ -111,24 +113,36 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
 
 
-def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG001 - see `probe`
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Of which of many payloads `probe` says False; damaged ones say nothing."""
-    data, begins, ends = payloads
-    found = np.zeros(len(begins), bool)
-    there = np.flatnonzero(ends - begins > 4)
-    functions = integers_at(data, begins[there], 4)
-    shapes, which = np.unique(functions << 32 | (ends - begins)[there], return_inverse=True)
-    for number, shape in enumerate(shapes.tolist()):  # scalar: filters of one column are mostly of one size
-        k, bits = shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4)
+    return asked(payloads, t, leaf, row_counts)[0]
+
+
+def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> tuple[Mask, Mask]:  # noqa: ARG001 - see `probe`
+    """Of which of many payloads `probe` says False, and of which it says True: of damaged ones neither."""
+    data, begins, _ = payloads
+    found, heard = np.zeros((2, len(begins)), bool)
+    for k, bits, rows in _by_shape(payloads):
         looked_for = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
         if looked_for is None:
             continue
-        (places, masks), rows = looked_for, there[which == number]
+        places, masks = looked_for
         step = max(1, _AT_ONCE // max(1, places.size))
         for first in range(0, len(rows), step):
             some = rows[first : first + step]
             found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
-    return found
+        heard[rows] = ~found[rows]
+    return found, heard
+
+
+def _by_shape(payloads: Payloads) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Hash functions and bits of payloads, and which have them: filters of one column are mostly of one size. What is too short for a filter has none."""
+    lengths = payloads.ends - payloads.begins
+    there = np.flatnonzero(lengths > 4)
+    shapes = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
+    alike = len(shapes) > 0 and not np.count_nonzero(shapes != shapes[0])
+    for shape in (shapes[:1] if alike else np.unique(shapes)).tolist():  # scalar: few sizes
+        yield shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), there if alike else there[shapes == shape]
 
 
 @lru_cache(256)

@@ -61,10 +61,14 @@ def forgetful(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: AR
 
 
 class Told(NamedTuple):
-    """The files of which an index says that no row satisfies a condition, and those of which one names rows, so that no other knows better."""
+    """The files of which an index says that no row satisfies a condition, and those of which one names rows, so that no other knows better.
+
+    Of those that are `mute` no index says anything, and whoever asks again hears no more.
+    """
 
     dead: Mask
     sure: Mask
+    mute: Mask
 
 
 def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Mask:
@@ -74,16 +78,22 @@ def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataTy
 
 def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Told:
     """The same, and the files that have a value that is asked for: of a condition of one comparison, where all values of indexes are remembered."""
-    dead, sure = np.zeros((2, len(many.begins)), bool)
+    dead, sure, mute = np.zeros((3, len(many.begins)), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
     for leaf in leaves:
         t, find = types[leaf.column], partial(_indexes, many, leaf.column)
-        for name, at, begins, ends in memory(leaf.column, find) or find():
+        named = memory(leaf.column, find) or find()
+        for name, at, begins, ends in named:
             index = part(name)
             if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
                 continue
             payloads, counts = Payloads(many.data, begins, ends), many.row_counts[at]
             known = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
+            if known is None and hasattr(index, "asked"):
+                absent, heard = index.asked(payloads, t, leaf, counts)
+                dead[at] |= absent
+                mute[at] |= heard & (leaf is predicate and len(named) == 1)
+                continue
             if known is None:
                 dead[at] |= index.absent(payloads, t, leaf, counts)
                 continue
@@ -91,7 +101,7 @@ def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], 
             dead[at] |= absent
             sure[at] |= there & (leaf is predicate)
     asked = many.row_counts <= MAX_ROWS
-    return Told(dead & asked, sure & ~dead & asked)
+    return Told(dead & asked, sure & ~dead & asked, mute & asked)
 
 
 def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:

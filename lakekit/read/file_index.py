@@ -96,7 +96,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
         told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
-        open_yet = [(lot, at[~(one.dead | one.sure)]) for lot, at, one in told_by]
+        open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
         under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
         found = _each(asking, open_yet, under_way.advance)
         if len(outside):
@@ -189,17 +189,17 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
 
 
 def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
-    """What indexes say that are looked at together: which of the wanted places have no row, and which have some for sure."""
+    """What indexes say that are looked at together: which of the wanted places have no row, which have some for sure, and of which no more is known."""
     asked = lot.places if asking.of_all else wanted
-    every = Told(*np.zeros((2, len(asked)), bool))
+    every = Told(*np.zeros((3, len(asked)), bool))
     for number, mine, some in _by_schema(asking, lot, asked):
         schema, condition = asking.written[number]
         found = told(some, condition, schema.types, partial(_again, asking, lot, number) if asking.of_all else forgetful)
-        every.dead[mine], every.sure[mine] = found
+        every.dead[mine], every.sure[mine], every.mute[mine] = found
     if len(wanted) == len(asked):
         return every
     at = np.searchsorted(asked, wanted)
-    return Told(every.dead[at], every.sure[at])
+    return Told(every.dead[at], every.sure[at], every.mute[at])
 
 
 def _by_schema(asking: _Asking, lot: Lot, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:

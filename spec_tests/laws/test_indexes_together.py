@@ -55,7 +55,9 @@ def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Pred
         said = [alone(one, count, predicate, types) for one, count in zip(containers, counts, strict=True)]
         assert [at for at, each in enumerate(said) if (found[at] or again[at]) and not each] == []
         assert not (whole and isinstance(predicate, Leaf) and predicate.literals) or again == said
-        sure = np.flatnonzero(told(many, predicate, types, partial(remembered, shelf)).sure).tolist()
+        heard = told(many, predicate, types, partial(remembered, shelf))
+        assert all(evaluate(containers[at], predicate, types, counts[at]) is True for at in np.flatnonzero(heard.mute))
+        sure = np.flatnonzero(heard.sure).tolist()
         assert not any(again[at] or (whole and alone(containers[at], counts[at], predicate, types)) for at in sure)
         assert not sure or isinstance(predicate, Leaf)
     return found

@@ -141,6 +141,24 @@ def test_texts_and_ranges_are_asked_together(tmp_path: Path, monkeypatch: pytest
     assert not calls["probe"]
 
 
+@pytest.mark.parametrize("also", ["", "bitmap"])
+def test_a_filter_that_cannot_tell_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, also: str) -> None:
+    """One that lies beside another index is, for the other may know rows."""
+    options = {name: value for name, value in OPTIONS.items() if "columns" not in name}
+    options |= {"file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.items": "100", "file-index.bloom-filter.k.fpp": "0.0001"}
+    table = lk.create(tmp_path / "t", rows(0).schema, options=options | ({f"file-index.{also}.columns": "k"} if also else {}))
+    for file in range(FILES):
+        table.append(rows(file))
+    calls = counted(monkeypatch, registry.load("index", "bloom-filter"), "probe")
+    for number in (303, 707):
+        assert found(table, number) == [f"{number % 100}-{number}"] * 2
+        assert table.explain(pl.col("k") == number).files_read == 1
+    assert bool(calls["probe"]) is bool(also)
+    assert found(table, 720) == []
+    assert len(found(table, -1)) == 2 * FILES
+    assert table.scan().filter((pl.col("k") == 707) & (pl.col("v") == "7-707")).collect().height == 2
+
+
 def test_another_commit_is_seen_by_the_next_lookup(tmp_path: Path) -> None:
     table, other = made(tmp_path / "t"), lk.open(tmp_path / "t")
     asked = table.scan().filter(pl.col("k") == 707)
