@@ -3,8 +3,8 @@
     lakekit compact PATH [--full] [--where "dt = '…'"] [--order-by a,b]      merge files
     lakekit expire PATH snapshots | changelogs | tags | consumers | partitions [--dry-run]
     lakekit tag PATH create | replace | delete | rename NAME …               names for snapshots
-    lakekit tag PATH automatic [--force]                                     those that are due by the clock
-    lakekit branch PATH create | delete | rename | forward NAME …            other lines of the table's history
+    lakekit tag PATH list | automatic [--force]                              those there are, and those that are due by the clock
+    lakekit branch PATH list | create | delete | rename | forward NAME …     other lines of the table's history
     lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
-_TAGS = ("create", "replace", "delete", "rename", "automatic")
+_TAGS = ("list", "create", "replace", "delete", "rename", "automatic")
+_BRANCHES = ("list", "create", "delete", "rename", "forward")
 _OF_TAGS = {
     "at": ("create", "replace"),
     "since": ("create",),
@@ -79,14 +80,14 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("what", metavar="WHAT", choices=EXPIRED, help=", ".join(EXPIRED))
     one.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
     one.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
-    one.add_argument("--older-than", metavar="TIME", help="of snapshots, changelogs and tags: those made before go")
+    one.add_argument("--older-than", metavar="TIME", help='of snapshots, changelogs and tags: those made before go; or an age, as "7 d"')
     one.add_argument("--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"')
     one.add_argument("--including", metavar="REGEX", help="of consumers: those whose whole ids match, of any age unless --expiration is given")
     one.add_argument("--excluding", metavar="REGEX", help="of consumers: but those")
     one.add_argument("--dry-run", action="store_true", help="tell what would go")
     one = verb("tag", tag, "name snapshots, and keep them")
     one.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
-    one.add_argument("name", metavar="NAME", nargs="?", help="of all but automatic: the tag")
+    one.add_argument("name", metavar="NAME", nargs="?", help="of all but list and automatic: the tag")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--at", help="of create and replace: a snapshot's number or a time; the newest snapshot unless given")
     one.add_argument("--since", metavar="TIME", help="of create: the first snapshot made then or later")
@@ -95,8 +96,8 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"')
     one.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
-    one.add_argument("action", metavar="ACTION", choices=("create", "delete", "rename", "forward"), help="create, delete, rename or forward")
-    one.add_argument("name", metavar="NAME")
+    one.add_argument("action", metavar="ACTION", choices=_BRANCHES, help=", ".join(_BRANCHES))
+    one.add_argument("name", metavar="NAME", nargs="?", help="of all but list: the branch")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
     one.add_argument("--dry-run", action="store_true", help="of delete and forward: tell what would go")
@@ -208,6 +209,13 @@ def _said(out: Out, text: str) -> None:
         out.lines(text)
 
 
+def _check_name(asked: argparse.Namespace, what: str, without: Sequence[str]) -> None:
+    """Raises `InvalidOption` where a name is missing, or is given to an action that needs none."""
+    if (asked.name is None) != (asked.action in without):
+        told = f"needs the name of a {what}" if asked.name is None else f"takes no name such as {asked.name!r}"
+        raise InvalidOption(f"{asked.action} {told}", key="NAME", value=str(asked.name))
+
+
 def _new(asked: argparse.Namespace) -> str:
     if (asked.new is None) == (asked.action == "rename"):
         what = "needs a new name" if asked.new is None else f"{asked.action} takes one name, not {asked.new!r} too"
@@ -227,10 +235,11 @@ def _only_with(asked: argparse.Namespace, allowed: Mapping[str, Sequence[str]]) 
 def tag(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit tag PATH ACTION NAME`."""
     table = _open(asked)
-    if (asked.name is None) != (asked.action == "automatic"):
-        what = "needs the name of a tag" if asked.name is None else f"finds names by itself, and takes none such as {asked.name!r}"
-        raise InvalidOption(f"{asked.action} {what}", key="NAME", value=str(asked.name))
+    _check_name(asked, "tag", ("list", "automatic"))
     _only_with(asked, _OF_TAGS)
+    if asked.action == "list":
+        out.frame(table.tags())
+        return
     if asked.action == "automatic":
         out.rows(["tag"], [[name] for name in table.create_automatic_tags(force=asked.force)])
         return
@@ -254,9 +263,14 @@ def tag(asked: argparse.Namespace, out: Out) -> None:
 
 def branch(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit branch PATH ACTION NAME`."""
-    table, new = _open(asked), _new(asked)
+    table = _open(asked)
+    _check_name(asked, "branch", ("list",))
     _only_with(asked, _OF_BRANCHES)
+    new = _new(asked) if asked.action != "list" else ""
     match asked.action:
+        case "list":
+            out.frame(table.branches())
+            return
         case "create":
             table.create_branch(asked.name, tag=asked.tag)
         case "delete":

@@ -12,16 +12,14 @@ Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from lakekit.care import roots
-from lakekit.care.given import duration_ms, time_ms
+from lakekit.care.given import before_ms
 from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
@@ -31,6 +29,7 @@ from lakekit.world import each_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime, timedelta
     from typing import Literal
 
     from lakekit.care.roots import Root
@@ -136,21 +135,13 @@ def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -
 
 def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int:
     """Files made before go. Raises `InvalidOption` for a time that is not past."""
-    if older_than is None:
+    limit_ms = before_ms(older_than, "older_than", now_ms)
+    if limit_ms is None:
         return now_ms - AGE_MS
-    limit_ms = now_ms - duration_ms(older_than, "older_than") if _is_age(older_than) else time_ms(older_than, "older_than")  # type: ignore[arg-type]
     if limit_ms > now_ms:
         msg = f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the past; without one it is a day ago"
         raise InvalidOption(msg, key="older_than", value=str(older_than))
     return limit_ms
-
-
-def _is_age(older_than: str | datetime | timedelta) -> bool:
-    """Whether it is a `timedelta`, or a text such as "2 d" or "PT36H" that says one: with a unit, so that no number is taken for milliseconds."""
-    if isinstance(older_than, str):
-        with suppress(InvalidOption):
-            return duration_ms(older_than, "older_than") >= 0 and any(one.isalpha() for one in older_than)
-    return isinstance(older_than, timedelta)
 
 
 def _storage_time_ms(handle: Handle) -> int:

@@ -23,7 +23,7 @@ import polars as pl
 
 from lakekit.care import analyze as analyzing, expire, file_indexes, orphans
 from lakekit.care.file_indexes import Share
-from lakekit.care.given import time_ms
+from lakekit.care.given import before_ms
 from lakekit.errors import InvalidOption
 from lakekit.folder import objects
 from lakekit.model.commit_message import CommitMessage
@@ -162,7 +162,7 @@ def expire_snapshots(
     *,
     retain_max: int | None = None,
     retain_min: int | None = None,
-    older_than: str | datetime | None = None,
+    older_than: str | datetime | timedelta | None = None,
     max_deletes: int | None = None,
     dry_run: bool = False,
 ) -> Expired:
@@ -173,7 +173,7 @@ def expire_snapshots(
     """
     session.check(spark)
     handle = handle_of(table_or_path)
-    since = None if older_than is None else time_ms(older_than, "older_than")
+    since = before_ms(older_than, "older_than", handle.world.now_ms())
     how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
     return expire.expire_snapshots(handle, how, dry_run=dry_run, deletes=pieces.deletes(spark, handle.storage))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
-from lakekit.care.given import duration_ms, time_ms
+from lakekit.care.given import before_ms, duration_ms
 from lakekit.table.opened import Opened
 
 if TYPE_CHECKING:
@@ -28,18 +28,20 @@ class Expiring(Opened):
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: str | datetime | None = None,
+        older_than: str | datetime | timedelta | None = None,
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Expired:
         """Removes old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`, but the newest `retain_min` stay.
+
+        `older_than` is a time, or an age: a `timedelta`, or a text such as "7 d".
 
         What is None is as the options `snapshot.num-retained.max`, `snapshot.num-retained.min`, `snapshot.time-retained` and `snapshot.expire.limit` say.
         A snapshot that a consumer has not read stays, and all after it. Where changelogs are kept longer, each snapshot leaves its own. Raises
         `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
         """
         handle = self.handle()
-        since = None if older_than is None else time_ms(older_than, "older_than")
+        since = before_ms(older_than, "older_than", handle.world.now_ms())
         how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
         return expire.expire_snapshots(handle, how, dry_run=dry_run)
 
@@ -48,7 +50,7 @@ class Expiring(Opened):
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: str | datetime | None = None,
+        older_than: str | datetime | timedelta | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
         dry_run: bool = False,
@@ -59,14 +61,15 @@ class Expiring(Opened):
         every one. `snapshot_ids` of the answer are theirs. Raises as `expire_snapshots` does.
         """
         handle = self.handle()
-        since = None if older_than is None else time_ms(older_than, "older_than")
+        since = before_ms(older_than, "older_than", handle.world.now_ms())
         how = expire.given(expire.of_changelogs(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
         return expire.expire_changelogs(handle, how, delete_all=delete_all, dry_run=dry_run)
 
-    def expire_tags(self, *, older_than: str | datetime | None = None, dry_run: bool = False) -> Expired:
+    def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
         """Removes the tags whose time is over, and with `older_than` those that were made before it. Raises as `expire_snapshots` does."""
-        since = None if older_than is None else time_ms(older_than, "older_than")
-        return auto_tags.expire(self.handle(), older_than_ms=since, dry_run=dry_run)
+        handle = self.handle()
+        since = before_ms(older_than, "older_than", handle.world.now_ms())
+        return auto_tags.expire(handle, older_than_ms=since, dry_run=dry_run)
 
     def expire_consumers(
         self,

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -62,6 +63,20 @@ def test_expire(run, table, capsys):
     assert run("expire", "snapshots", "--older-than", "long ago")[0] == USAGE
 
 
+def test_expire_by_age(run, table):
+    assert run("expire", "snapshots", "--older-than", "1 d", "--dry-run")[1][0]["snapshot_ids"] == []
+    assert run("expire", "snapshots", "--older-than", "0 s", "--retain-min", "1", "--dry-run")[1][0]["snapshot_ids"] == [1, 2, 3]
+    for age in (timedelta(0), "PT0S", "0 ms"):
+        assert table.expire_snapshots(older_than=age, retain_min=1, dry_run=True).snapshot_ids == (1, 2, 3)
+    for age in (timedelta(hours=1), "1 h", "PT1H"):
+        assert table.expire_snapshots(older_than=age, retain_min=1).snapshot_ids == ()
+    table.create_tag("v1")
+    assert table.expire_tags(older_than="1 h").tags == ()
+    assert run("expire", "tags", "--older-than", "0 s")[1][0]["tags"] == ["v1"]
+    code, _, err = run("expire", "snapshots", "--older-than", "1 moon")
+    assert (code, "or an age such as 7 d; found '1 moon'" in err) == (USAGE, True)
+
+
 def test_consumers_by_name(run, table):
     for name in ("daily", "hourly", "dash"):
         table.reset_consumer(name, next_snapshot=2)
@@ -89,6 +104,18 @@ def test_tags(run, table):
     assert run("tag", "delete", "v2")[0] == PROBLEM
     assert "needs a new name" in run("tag", "rename", "v2")[2]
     assert "takes one name" in run("tag", "create", "v2", "v3")[2]
+
+
+def test_tags_and_branches_are_listed(run, table):
+    assert run("tag", "list") == run("branch", "list") == (FINE, [], "")
+    table.create_tag("v1", at=2)
+    table.create_branch("dev", tag="v1")
+    assert [(one["tag"], one["snapshot_id"]) for one in run("tag", "list")[1]] == [("v1", 2)]
+    assert [one["branch"] for one in run("branch", "list")[1]] == ["dev"]
+    assert "dev" in run("branch", "list", shape="table")[1]
+    for verb in ("tag", "branch"):
+        assert run(verb, "list", "v1")[::2] == (USAGE, "lakekit: list takes no name such as 'v1'\n")
+        assert run(verb, "create")[::2] == (USAGE, f"lakekit: create needs the name of a {verb}\n")
 
 
 @pytest.mark.parametrize(
