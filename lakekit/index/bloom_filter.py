@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 NAME = "bloom-filter"
+OPTIONS = ("items", "fpp")
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BINARY", "VARBINARY", "TINYINT", "SMALLINT", "INT", "BIGINT"),
