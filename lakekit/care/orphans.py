@@ -23,6 +23,7 @@ from lakekit.care.given import before_ms
 from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
+from lakekit.model.layout import without_scheme
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import each_small
@@ -204,8 +205,9 @@ def _data(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat
     layout, storage = handle.layout, handle.storage
     side_by_side = partial(each_small, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
-    tops = [f"{layout.root.rstrip('/')}/{layout.directory}".rstrip("/"), *(root.removeprefix("file:").rstrip("/") for root in layout.external_roots)]
-    places: list[str] = list(dict.fromkeys(tops))
+    outside = [without_scheme(root).rstrip("/") for root in layout.external_roots]
+    tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
+    places: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
     seen: list[Stat] = []
     for _ in handle.schema.partition_keys:
         partitions = [one for some in below(places) for one in some if one.is_dir and "=" in one.name]

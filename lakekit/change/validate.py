@@ -14,7 +14,7 @@ from lakekit.change import keys, positions
 from lakekit.change.formats import check_formats
 from lakekit.change.merging import check_merging
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch
-from lakekit.files.indexing import indexes_of
+from lakekit.files.indexing import indexes_of, unread
 from lakekit.lsm import rule
 from lakekit.lsm.aggregates.contract import KNOWN
 from lakekit.options.features import check_readable
@@ -176,7 +176,10 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 
 
 def doubts(schema: TableSchema) -> Iterator[str]:
-    """What the reference (1.4.2) accepts in a schema and refuses at the first write: functions of columns they do not fit, indexes of columns not there."""
+    """What the reference (1.4.2) accepts in a schema and refuses at the first write: functions of columns they do not fit, indexes of columns not there.
+
+    And what it passes over without a word: options of indexes that are mistyped.
+    """
     if schema.primary_keys:
         for name, function in rule.of(schema).functions.items():
             known = KNOWN.get(function.name)
@@ -184,6 +187,9 @@ def doubts(schema: TableSchema) -> Iterator[str]:
             if wrong is not None:
                 yield f"{wrong} Option 'fields.{name}.aggregate-function' will refuse every write"
     try:
-        indexes_of(schema, TableOptions.parse(schema.options))
+        options = TableOptions.parse(schema.options)
+        indexes = indexes_of(schema, options)
     except LakekitError as wrong:
         yield f"{wrong}; every write will refuse it"
+    else:
+        yield from unread(indexes, options)

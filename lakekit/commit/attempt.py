@@ -25,6 +25,7 @@ from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.storage import turns
+from lakekit.storage.protocol import FileMissing
 from lakekit.storage.put_once import put_once
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class Step:
     overwrite: Overwrite | None = None
     check: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What its snapshot is called."""
+        return self.changes.kind if self.overwrite is None else "OVERWRITE"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
@@ -119,25 +125,23 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
         if has_turn:
             latest = snapshots.newest(job.handle)
         while True:
-            try:
-                changes, snapshot = _prepare(job, step, draft, carried, latest)
-            except BaseException:
-                draft.discard()
-                raise
-            if _claim(job, draft, snapshot) and not _is_overtaken(job, draft, snapshot, changes):
+            prepared = _prepared(job, step, draft, carried, latest)
+            if prepared is not None and _claim(job, draft, prepared.snapshot) and not _is_overtaken(job, draft, prepared.snapshot, prepared.changes):
                 break
             retries += 1
             try:
                 _give_up(job, retries)
                 has_turn = has_turn or _waited(job, retries - 1, turn)
-                seen, latest = snapshot.id - 1, snapshots.newest(job.handle, snapshot.id - 1)
-                mine = _already(job, snapshot.commit_kind, seen, latest)
+                seen = 0 if latest is None else latest.id
+                latest = snapshots.newest(job.handle, seen)
+                mine = _already(job, step.kind, seen, latest)
             except BaseException:
                 draft.discard()
                 raise
             if mine is not None:  # the same commit, made by somebody who repeats it at the same time
                 draft.discard()
-                return Made(snapshot=mine, changes=changes, retry_count=retries)
+                return Made(snapshot=mine, changes=step.changes if prepared is None else prepared.changes, retry_count=retries)
+        changes, snapshot = prepared
     _tell(job.handle, snapshot)
     if latest is not None:
         bucket_counts.remember(job.handle, latest, snapshot, changes.delta)
@@ -150,7 +154,28 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
 # ---- prepared ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snapshot | None) -> tuple[Changes, Snapshot]:
+class _Prepared(NamedTuple):
+    """What a snapshot changes by now, and the snapshot."""
+
+    changes: Changes
+    snapshot: Snapshot
+
+
+def _prepared(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snapshot | None) -> _Prepared | None:
+    """What is to be claimed; None where the newest snapshot expired while it was read: somebody was faster."""
+    try:
+        try:
+            return _prepare(job, step, draft, carried, latest)
+        except FileMissing:
+            if not snapshots.has_expired(job.handle, latest):
+                raise
+            return None
+    except BaseException:
+        draft.discard()
+        raise
+
+
+def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snapshot | None) -> _Prepared:
     handle = job.handle
     changes = step.changes if step.overwrite is None else overwrites.changes_at(handle, step.overwrite, step.changes, latest)
     live_index = [] if latest is None else _index_of(handle, latest, changes)
@@ -165,7 +190,7 @@ def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snap
         carried.delta = manifests.write_list(draft, files), files
         carried.changelog = manifests.write_list(draft, changelog) if changelog else None
     draft.finish()
-    return changes, _snapshot(job, latest, changes, base_list, carried, index_name)
+    return _Prepared(changes, _snapshot(job, latest, changes, base_list, carried, index_name))
 
 
 def _base(draft: Draft, carried: _Carried, files: list[ManifestFile]) -> list[ManifestFile]:

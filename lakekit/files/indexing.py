@@ -19,12 +19,14 @@ from lakekit.options.frozen import Frozen
 from lakekit.types import STRINGS, part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.meta.handle import Handle
     from lakekit.model.schema import TableSchema
     from lakekit.options.table import TableOptions
     from lakekit.types import DataType, Field
+
+_PREFIX = "file-index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +42,52 @@ class Index:
 
 
 def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[Index, ...]:
-    """The indexes that a table's options ask for. Raises `InvalidOption` for a column that is not there, `Unsupported` for a type no index takes."""
+    """The indexes that a table's options ask for.
+
+    Raises `InvalidOption` for a column that is not there, or an option of a column that has no such index, which the reference refuses when it writes;
+    `Unsupported` for a type no index takes.
+    """
+    _check_asked(options)
     return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
+
+
+def unread(indexes: Sequence[Index], options: TableOptions) -> Iterator[str]:
+    """What the options say of indexes that nobody reads, the reference neither: words mistyped."""
+    for index in indexes:
+        known: tuple[str, ...] = getattr(registry.load("index", index.kind), "OPTIONS", tuple(index.options))
+        for option in index.options.keys() - known:
+            of_it = f"takes {' and '.join(known)}" if known else "has no options"
+            yield f"nobody reads the option {option!r} of the {index.kind} index of {index.name}: {index.kind} {of_it}"
+    for key in options.given:
+        prefix, _, rest = key.partition(".")
+        kind, _, word = rest.partition(".")
+        if prefix == _PREFIX and kind in registry.names("index") and "." not in word and word != "columns":
+            yield f"nobody reads the option {key!r}; did you mean '{_PREFIX}.{kind}.columns'?"
+
+
+def _check_asked(options: TableOptions) -> None:
+    for kind, columns in options.file_indexes.items():
+        if not columns:
+            key = f"{_PREFIX}.{kind}.columns"
+            raise InvalidOption(f"option {key!r} names no column. Name some, or take the option away", key=key, value="")
+    for key, value in options.given.items():
+        prefix, _, rest = key.partition(".")
+        kind, _, rest = rest.partition(".")
+        column = rest.rpartition(".")[0]
+        if prefix != _PREFIX or not column or "." in column:  # the reference passes over columns with dots
+            continue
+        named = options.file_indexes.get(kind, {})
+        if column not in named and not any(name.startswith(f"{column}[") for name in named):
+            asked = f"'{_PREFIX}.{kind}.columns' names {', '.join(named)}" if named else f"there is no '{_PREFIX}.{kind}.columns'"
+            raise InvalidOption(
+                f"option {key!r} is of an index that is not asked for: {asked}. Name {column} there, or take this one away", key=key, value=value
+            )
 
 
 def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> Index:
     column, bracket, rest = name.partition("[")
     nested = bool(bracket) and rest.endswith("]") and not schema.has(name)
-    key = f"file-index.{kind}.columns"
+    key = f"{_PREFIX}.{kind}.columns"
     if not schema.has(column if nested else name):
         raise InvalidOption(f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}", key=key, value=name)
     field = schema.field(column if nested else name)

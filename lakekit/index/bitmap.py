@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "TYPES", "absent", "build", "listed", "probe", "rows", "walk"]
 NAME = "bitmap"
+OPTIONS = ("version", "index-block-size")
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 NAME = "bloom-filter"
+OPTIONS = ("items", "fpp")
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BINARY", "VARBINARY", "TINYINT", "SMALLINT", "INT", "BIGINT"),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 NAME = "bsi"
+OPTIONS: tuple[str, ...] = ()
 TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"})
 
 

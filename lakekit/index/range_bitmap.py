@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 NAME = "range-bitmap"
+OPTIONS = ("chunk-size",)
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
 from lakekit.meta import tags, torn
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakekit.meta.torn import Place
     from lakekit.storage.protocol import Stat
 
+T = TypeVar("T")
 _ATTEMPTS = 5
 _SHOWN = 8
 _STEPS = 256
@@ -156,6 +157,24 @@ def newest(place: Place, known: int = 0) -> Snapshot | None:
             return found
         found = later
     return latest(place)
+
+
+def at_newest(place: Place, look: Callable[[Snapshot | None], T]) -> T:
+    """What `look` finds in the newest snapshot; in the one after it, where that one expired while it was looked at. Raises what `look` raises."""
+    snapshot = newest(place)
+    for _ in range(_ATTEMPTS):
+        try:
+            return look(snapshot)
+        except FileMissing:
+            if not has_expired(place, snapshot):
+                raise
+            snapshot = newest(place)
+    return look(snapshot)
+
+
+def has_expired(place: Place, snapshot: Snapshot | None) -> bool:
+    """Whether a snapshot that was there is no more: what is missing of it is not lost. Snapshots go before their files."""
+    return snapshot is not None and find(place, snapshot.id) != snapshot
 
 
 def _remembered(place: Place) -> Snapshot | None:

@@ -214,9 +214,9 @@ class Layout:
 
     def _external(self, path: str) -> str:
         for root in (*self.external_roots, self.root):
-            below = _without_scheme(path).removeprefix(_without_scheme(root).rstrip("/") + "/")
-            if below != _without_scheme(path) and all(is_plain(part) for part in below.split("/")):
-                return _without_scheme(path)
+            below = without_scheme(path).removeprefix(without_scheme(root).rstrip("/") + "/")
+            if below != without_scheme(path) and all(is_plain(part) for part in below.split("/")):
+                return without_scheme(path)
         allowed = ", ".join(self.external_roots) or "none"
         raise Corrupt(
             f"_EXTERNAL_PATH {path[:200]!a} lies below no root that data-file.external-paths names ({allowed})",
@@ -224,7 +224,7 @@ class Layout:
         )
 
 
-def _without_scheme(path: str) -> str:
+def without_scheme(path: str) -> str:
     """A local path without `file:` and its slashes; other locations as they are."""
     if not path.startswith("file:"):
         return path

@@ -609,7 +609,10 @@ def _columns(given: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapp
 
 
 def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """`file-index.<type>.columns` names the columns, `file-index.<type>.<column>.<option>` says more about one."""
+    """`file-index.<type>.columns` names the columns, `file-index.<type>.<column>.<option>` says more about one.
+
+    What is said of a map `m` holds for each of its keys, `m[a]`, unless the key has an option of its own (`FileIndexOptions.getMapTopLevelOptions`).
+    """
     found: dict[str, dict[str, Mapping[str, str]]] = {}
     for key, value in given.items():
         kind, _, rest = key.removeprefix("file-index.").partition(".")
@@ -617,8 +620,9 @@ def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping
             found[kind] = dict.fromkeys(read_names(value), EMPTY)
     for kind, columns in found.items():
         for column in columns:
-            start = f"file-index.{kind}.{column}."
-            columns[column] = Frozen({key.removeprefix(start): value for key, value in given.items() if key.startswith(start)})
+            of_map = column.partition("[")[0] if column.endswith("]") else column
+            starts = [f"file-index.{kind}.{name}." for name in dict.fromkeys((of_map, column))]
+            columns[column] = Frozen({key.removeprefix(start): value for start in starts for key, value in given.items() if key.startswith(start)})
     return Frozen({kind: Frozen(columns) for kind, columns in found.items()})
 
 

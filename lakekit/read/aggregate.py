@@ -62,6 +62,8 @@ _KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMED = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
 _PROMISE = f"file-index.{bsi.NAME}.columns"
+_FEW_ROWS, _FEW_FILES = 8192, 32
+"""Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more files."""
 _PLACED = ("partition", "bucket", "file_name", "external_path")
 """Columns that say where a file lies."""
 
@@ -192,6 +194,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
         alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
     is_asked = bool(wanted) or certain != TRUE
     able = file_index.indexed(plan.handle.world, entries, alone) if is_asked else alone
+    able = able if certain == TRUE else _worth_asking(plan, able)
     if not len(able):
         return plan
     known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
@@ -201,6 +204,12 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     count = len(plan.chosen)
     named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
     return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
+
+
+def _worth_asking(plan: Plan, able: Ints) -> Ints:
+    """The files whose indexes decide a condition sooner than their rows: not many small ones on a disk. What is said of whole files is remembered."""
+    small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
+    return able if plan.handle.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
 def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.index_file import IndexEntry
+    from lakekit.model.snapshot import Snapshot
     from lakekit.write.partitions import Partitions
     from lakekit.write.shares import Share
 
@@ -233,23 +234,20 @@ class DynamicBuckets:
         self._load([partition for partition in found.rows if partition not in self.indexes])
         return found, hashing.hash_columns(columns, types)
 
-    def _known(self) -> list[IndexEntry]:
-        """The index files of the snapshot that is gone by."""
-        if not self.loads:
-            return []
-        if self.share is None:
-            snapshot = snapshots.latest(self.handle)
+    def _load(self, wanted: list[bytes]) -> None:
+        """The indexes of partitions that are met for the first time, by the snapshot that is gone by."""
+        if not wanted or not self.loads:
+            self._take(wanted, None)
+        elif self.share is None:
+            snapshots.at_newest(self.handle, lambda newest: self._take(wanted, newest))
         else:
             number = self.share.cut.snapshot_id
-            snapshot = None if number is None else snapshots.read(self.handle, number)
-        return [] if snapshot is None else manifests.index_entries(self.handle, snapshot)
+            self._take(wanted, None if number is None else snapshots.read(self.handle, number))
 
-    def _load(self, wanted: list[bytes]) -> None:
-        """The indexes of partitions that are met for the first time: of a share its own buckets, and the names of all."""
-        if not wanted:
-            return
+    def _take(self, wanted: list[bytes], snapshot: Snapshot | None) -> None:
+        """The indexes of some partitions in a snapshot: of a share its own buckets, and the names of all."""
         entries: dict[bytes, list[IndexEntry]] = {partition: [] for partition in wanted}
-        for entry in self._known():
+        for entry in () if snapshot is None else manifests.index_entries(self.handle, snapshot):
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
         for partition, found in entries.items():

@@ -10,7 +10,7 @@ Source: ENGINE.md 1.2, 2.6, 7; `AbstractFileStoreWrite`, `MemoryPoolFactory`, `T
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -34,14 +34,16 @@ from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic import DynamicBuckets, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lakekit.bucket.restore import Restored
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.snapshot import Snapshot
     from lakekit.write.buckets import Assigner
     from lakekit.write.shares import Share
 
+T = TypeVar("T")
 Place = tuple[bytes, int]
 _WRITE_IDS = 2**31 - 1
 _SHARED = 2
@@ -168,22 +170,27 @@ class Writers:
         missing = [place for place in places if place not in self._open]
         if not missing:
             return
-        if not self._starts_anew(missing):
-            self._look()
-            only_adds = self.handle.kind == "key" and self.handle.options.write_only
-            (self._standing.prepare if only_adds else self._standing.load)(partition for partition, _ in missing)
+        standing: dict[Place, Restored] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
         for place in missing:
             if self._share is not None and not self._share.meets(*place):
                 msg = f"a row of bucket {place[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
                 raise Unsupported(msg, feature="spark.write")
-            restored = NOTHING if self._starts_anew([place]) else self._standing.bucket(*place)
-            self._open[place] = self._opened(place, restored)
+            self._open[place] = self._opened(place, NOTHING if self._starts_anew([place]) else standing[place])
 
-    def _look(self) -> None:
-        """Goes by the newest snapshot."""
-        newest = snapshots.newest(self.handle)
-        if newest is not None and self._standing.snapshot != newest:
-            self._standing = Standing.of(self.handle, newest)
+    def _found(self, standing: Standing, places: list[Place]) -> dict[Place, Restored]:
+        only_adds = self.handle.kind == "key" and self.handle.options.write_only
+        (standing.prepare if only_adds else standing.load)(partition for partition, _ in places)
+        return {place: standing.bucket(*place) for place in places}
+
+    def _looked(self, look: Callable[[Standing], T]) -> T:
+        """What `look` finds in the newest snapshot, by which this goes from now on; it may expire meanwhile."""
+
+        def at(newest: Snapshot | None) -> T:
+            if newest is not None and self._standing.snapshot != newest:
+                self._standing = Standing.of(self.handle, newest)
+            return look(self._standing)
+
+        return snapshots.at_newest(self.handle, at)
 
     def _starts_anew(self, places: list[Place]) -> bool:
         """Whether writers of those buckets need not know what is there: overwrites, postponed rows, and rows that no bucket holds together."""
@@ -204,8 +211,7 @@ class Writers:
     def _bucket_count(self, partition: bytes) -> int:
         """How many buckets a partition of postponed rows has: as many as its first compaction chose, else the option's number. The same for all its rows."""
         if partition not in self._counts:
-            self._look()
-            self._counts[partition] = postponed_count(self.handle, self._standing, partition)
+            self._counts[partition] = self._looked(lambda standing: postponed_count(self.handle, standing, partition))
         return self._counts[partition]
 
     # ---- compaction
@@ -216,8 +222,8 @@ class Writers:
         places = list(self._open)
         if partition is not None or bucket is not None:
             wanted = partition_spec(self.handle, partition or {})
-            self._look()
-            places = [place for place in {*self._standing.places(), *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
+            there = self._looked(lambda standing: standing.places())
+            places = [place for place in {*there, *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
         self.compact_places(places, full=full)
 
     def compact_places(self, places: list[Place], *, full: bool = False) -> None:
@@ -265,8 +271,7 @@ class Writers:
         """
         untold = [place for place in places if self._uncommitted.get(place)]
         if untold:
-            self._look()
-            self._standing.load(partition for partition, _ in untold)
+            self._looked(lambda standing: standing.load(partition for partition, _ in untold))
         for place in places:
             witness = self._uncommitted.get(place)
             if witness is not None and any(file.name == witness for file in self._standing.bucket(*place).files):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakekit as lk
+from spec_tests.differential.judge import Refused
 from spec_tests.doors.test_rewrite_file_index import BITMAP, BLOOM, BSI, filled, kinds, rows
 
 pytestmark = pytest.mark.reference
@@ -34,3 +35,36 @@ def test_the_reference_prunes_by_them_and_goes_on(judge, tmp_path, keyed):
     table.rewrite_file_index()
     assert {kind for _, kind, _ in kinds(table)} == {"bloom-filter"}
     assert sorted(found()) == [23, 99]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {BLOOM: "m[x],m[y]", "file-index.bloom-filter.m.items": "1000", "file-index.bloom-filter.m[y].items": "50"},
+        {BLOOM: "m[x]", "file-index.bloom-filter.m.items": "1000", "file-index.bloom-filter.m[x].fpp": "0.01"},
+        {BLOOM: "m[x]", "file-index.bloom-filter.m[y].items": "50"},
+        {BITMAP: "a", "file-index.bitmap.a.verison": "1"},
+        {BITMAP: "a", "file-index.bitmap.b.version": "1"},
+        {"file-index.bitmap.b.version": "1"},
+        {"file-index.bitmap.b.more.version": "1"},
+        {BITMAP: ""},
+    ],
+    ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_options_of_indexes_mean_the_same(judge, tmp_path, options):
+    """Files of both have indexes of the same sizes, or neither writes one."""
+    found = []
+    for who in ("java", "ours"):
+        path = tmp_path / who
+        table = lk.create(path, {"a": "STRING", "b": "INT", "m": "MAP<STRING, INT>"}, options={"bucket": "-1", **options})
+        try:
+            if who == "java":
+                judge.write(path, [("+I", ("v", 1, [["x", 1], ["y", 2]]))])
+            else:
+                table.append([{"a": "v", "b": 1, "m": [{"key": "x", "value": 1}, {"key": "y", "value": 2}]}])
+        except (Refused, lk.LakekitError):
+            found.append(None)
+        else:
+            found.append(sorted(table.system("file_indexes").collect().select("column_name", "index_type", "index_size_in_bytes").rows()))
+    assert found[0] == found[1]

@@ -287,3 +287,19 @@ def test_a_text_that_is_neither_a_time_nor_an_age(tmp_path, age):
     table = lk.create(tmp_path / "t", {"k": "INT"})
     with pytest.raises(lk.InvalidOption, match="older_than"):
         table.remove_orphans(older_than=age)
+
+
+def test_orphans_outside_the_table_are_found_below_its_directory_too(tmp_path):
+    """The reference writes files outside the table into `data-file.path-directory`, lakekit without it: what either lost goes."""
+    outside = tmp_path / "outside"
+    options = {"data-file.path-directory": "rows", "data-file.external-paths": f"file://{outside}", "data-file.external-paths.strategy": "round-robin"}
+    table = filled(tmp_path / "t", **options)
+    rows = table.scan().collect()
+    lost = [outside / directory / "p=0" / "bucket-0" / f"data-{at}-0.parquet" for at, directory in enumerate(("", "rows"))]
+    for one in lost:
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_bytes(b"lost")
+    aged(lost)
+    assert sorted(table.remove_orphans(dry_run=False)["path"]) == sorted(map(str, lost))
+    assert not any(one.exists() for one in lost)
+    assert table.scan().collect().equals(rows)

@@ -165,6 +165,15 @@ def test_indexes_are_made_anew_where_their_own_options_changed(tmp_path):
     assert table.scan().filter(pl.col("a") == "2.3").collect()["k"].to_list() == [23]
 
 
+def test_what_is_said_of_a_map_holds_for_its_keys(tmp_path):
+    options = {BLOOM: "m[a],m[b]", f"{BLOOM.removesuffix('columns')}m.items": "1000", f"{BLOOM.removesuffix('columns')}m[b].items": "50"}
+    table = lk.create(tmp_path / "t", {"m": "MAP<STRING, INT>"}, options=options)
+    table.append([{"m": [{"key": "a", "value": 1}]}])
+    found = table.system("file_indexes").collect()
+    sizes = dict(found.select("column_name", "index_size_in_bytes").rows())
+    assert sizes == {"m[a]": 604, "m[b]": 34}  # as the reference makes them
+
+
 def test_another_writer_was_faster(tmp_path, monkeypatch):
     table = filled(tmp_path, keyed=True, **{"file-index.in-manifest-threshold": "1 b"})
     table.alter(lk.set_option(BLOOM, "a"))

@@ -210,6 +210,39 @@ def test_what_only_a_write_would_refuse_is_warned_of(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"file-index.bitmap.columns": "k", "file-index.bitmap.v.version": "1"}, "names k. Name v there"),
+        ({"file-index.bitmap.v.version": "1"}, "there is no 'file-index.bitmap.columns'"),
+        ({"file-index.bitmap.columns": "m[x]", "file-index.bitmap.m[y].version": "1"}, r"names m\[x\]. Name m\[y\] there"),
+        ({"file-index.bitmap.columns": " "}, "names no column"),
+    ],
+)
+def test_options_of_an_index_that_is_not_asked_for_refuse_every_write(tmp_path, options, said):
+    columns = {"k": "INT", "v": "STRING", "m": "MAP<STRING, INT>"}
+    with pytest.warns(UserWarning, match=f"{said}.*every write will refuse it"):
+        table = lk.create(tmp_path / "t", columns, options=options)
+    with pytest.raises(InvalidOption, match=said):
+        table.append([{"k": 1, "v": "a", "m": None}])
+    assert table.snapshots().is_empty()
+    assert table.scan().collect().is_empty()
+
+
+@pytest.mark.parametrize(
+    "key, said",
+    [
+        ("file-index.bitmap.v.verison", "bitmap takes version and index-block-size"),
+        ("file-index.bsi.k.version", "bsi has no options"),
+        ("file-index.bitmap.column", "did you mean 'file-index.bitmap.columns'"),
+    ],
+)
+def test_options_of_an_index_that_nobody_reads_are_warned_of(tmp_path, key, said):
+    with pytest.warns(UserWarning, match=f"nobody reads the option.*{said}"):
+        table = lk.create(tmp_path / "t", COLUMNS, options={"file-index.bitmap.columns": "v", "file-index.bsi.columns": "k", key: "1"})
+    assert table.options[key] == "1"
+
+
+@pytest.mark.parametrize(
     "key, value",
     [("bucket", "many"), ("write-only", "perhaps"), ("target-file-size", "64 mbit"), ("snapshot.time-retained", "soon"), ("bucket", ["4"]), ("owner", [1])],
 )
