@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
 from lakekit.predicate import words
-from lakekit.read import aggregate, estimate, lazy
+from lakekit.read import aggregate, estimate, far, lazy
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -83,6 +83,8 @@ class Explain:
 
 def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
     """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
+    if expr is not None:
+        far.refuse(expr, scan.handle.name, "expr")
     if aggregates:
         return _told(scan, aggregate.answer(scan, aggregates, expr).plans, None if expr is None else _words(scan, expr))
     if expr is None:
