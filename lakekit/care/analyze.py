@@ -21,6 +21,7 @@ from lakekit.commit.attempt import Step
 from lakekit.commit.changes import NOTHING, Changes
 from lakekit.commit.draft import Draft
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
+from lakekit.format.calendar import printable
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
@@ -169,6 +170,7 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
             return value.cast(pl.Int32).cast(pl.String)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             digits = field.type.precision or 0
+            value = pl.when(printable(value)).then(value)  # no text holds the others: as if nothing were known
             return value.dt.strftime("%Y-%m-%d %H:%M:%S%.9f").str.head(_SECONDS + (1 + digits if digits else 0))
     return value.cast(pl.String)
 

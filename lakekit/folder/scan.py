@@ -45,7 +45,7 @@ class FolderScan:
 
     def now(self) -> Now:
         """Folders have no version: each question lists them again."""
-        return Now(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition))  # Polars stops by itself
+        return Now(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition), self.handle.schema)  # Polars stops by itself
 
 
 def source(handle: Handle) -> FolderScan:

@@ -20,6 +20,8 @@ _SHOWN = 12
 _LOOKED_AT = 200
 _NUMBER_BYTES = 300
 """About what one kept number takes."""
+_YOUNG_MS = 20
+"""Two files made one after the other may have one time and one inode: clocks of file systems go in steps of up to 10 ms."""
 
 
 def ids(place: Place) -> list[int]:
@@ -51,7 +53,7 @@ def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSche
     """The schema of that number, `seen` where it was just listed. Raises `Corrupt` when the table refers to one that is not there."""
     path = place.layout.schema(schema_id)
     try:
-        found = torn.read(place, path, TableSchema.from_json) if seen is None else torn.read_listed(place, seen, TableSchema.from_json)
+        found = _on_disk(place, path) if seen is None else torn.read_listed(place, seen, TableSchema.from_json)
     except FileMissing:
         there = ", ".join(map(str, ids(place))) or "none"
         raise Corrupt(f"{place.name} refers to schema {schema_id}, which is not there; schemas are {there}", path=path, field="schemaId") from None
@@ -60,9 +62,43 @@ def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSche
     return found
 
 
+def _on_disk(place: Place, path: str) -> TableSchema:
+    """What a file says. One of a disk is not read again while it is as it was, unless it is so young that a clock may not tell it from another yet."""
+    seen = None if place.storage.is_remote else place.storage.stat(path)
+    if seen is None or seen.tag is None:
+        return torn.read(place, path, TableSchema.from_json)
+    key = ("schema", place.storage, path)
+    known: tuple[str, TableSchema] | None = place.world.decoded.get(key)
+    if known is not None and known[0] == seen.tag:
+        return known[1]
+    found = torn.read(place, path, TableSchema.from_json)
+    if place.world.now_ms() - seen.modified_ms >= _YOUNG_MS:
+        place.world.decoded.put({key: (seen.tag, found)}, _NUMBER_BYTES + 2 * seen.size_bytes)
+    return found
+
+
 def written(handle: Handle, schema_id: int) -> TableSchema:
     """The schema that a file was written with: mostly the one the table is open with. Raises as `read`."""
     return handle.schema if schema_id == handle.schema.id else read(handle, schema_id)
+
+
+def is_still(handle: Handle) -> bool:
+    """Whether the schema of a handle's number is the one it has: a table that was dropped and made anew begins again at 0.
+
+    Raises `TableNotFound` where there is no table any more.
+    """
+    mine = handle.schema
+    listed = dict(torn.listed(handle, handle.layout.schema_dir, handle.layout.schema_prefix)) if handle.storage.is_remote else {}
+    try:
+        now = read(handle, mine.id, seen=listed.get(mine.id))
+    except Corrupt:
+        known = ids(handle)
+        if not known:
+            raise missing(handle, handle.layout.root) from None
+        if mine.id in known:
+            raise
+        return False
+    return (now.time_millis, now.fields) == (mine.time_millis, mine.fields)
 
 
 def latest(place: Place, *, asked: str | None = None) -> TableSchema:

@@ -42,7 +42,7 @@ class Browser(Pictured):
     """Timeline, manifests and levels of a table, linked.
 
     `at` is the snapshot that all show, `filter` a condition in SQL for all, `selected` what was chosen last: a snapshot's id, or the name of a manifest, an
-    index file or a data file. `code` is the Python that repeats it, `frame()` its rows. `timeline`, `manifests` and `levels` are the three views, each with
+    index file or a data file. `code` is the Python that gives the rows of `frame()`. `timeline`, `manifests` and `levels` are the three views, each with
     traits of its own. Reads the snapshots, and the manifests of the one shown. Raises what opening the table raises; bad filters are answered in words.
     """
 
@@ -72,7 +72,7 @@ class Browser(Pictured):
         self._turn(self.timeline)
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
-        """The rows of what was chosen last: of `t.snapshots()`, a manifest's entries, or those that a data file stores (a LazyFrame)."""
+        """The rows of what was chosen last: the table's as of a snapshot, those that a data file stores (LazyFrames both), or a manifest's entries."""
         return self._view.frame()
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -50,8 +50,8 @@ class Levels(Pictured):
     """The files of one bucket by level and key; traits may be set, observed and linked.
 
     `at` is the snapshot, `selected` the name of the chosen file, `probe` a key as it is typed (`4711`, `1, abc`), `filter` a condition in SQL, `compare_to`
-    a snapshot to put above (0: none). `lit` are the files of the bucket that a read with probe and filter opens, as the planner says. `code` repeats the
-    choice. Bad input is told below the boxes and never raised. Raises what opening the table raises.
+    a snapshot to put above (0: none). `lit` are the files of the bucket that a read with probe and filter opens, as the planner says. `code` gives
+    what `frame()` gives. Bad input is told below the boxes and never raised. Raises what opening the table raises.
     """
 
     at = traitlets.Int(0)
@@ -66,7 +66,8 @@ class Levels(Pictured):
 
     def __init__(self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None) -> None:
         self.table = table
-        self._schema = table.handle().schema
+        handle = table.handle()
+        self._schema, self._default_name = handle.schema, handle.options.partition_default_name
         listed = table.snapshots()
         self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}
@@ -390,12 +391,8 @@ class Levels(Pictured):
         self._rows.value = ""
         home = self._home() if self.selected else self.at
         at = self._at_of(home) if home else None
-        opened = f"{history.opening(self.table)}.files({'' if at is None else f'at={at!r}'})"
-        if self.selected:
-            asked = f'pl.col("file_name") == {self.selected!r}'
-        else:
-            asked = f'(pl.col("partition") == {self.partition!r}) & (pl.col("bucket") == {self.bucket})'
-        self.set_trait("code", f"{opened}.filter({asked})")
+        bucket = picture.bucket_code(self.table, self._place, at, self._schema.partition_fields, self._default_name)
+        self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
         self._detail.value = f'<div style="{_PLAIN}">{escape(self._told(box))}\n{escape(printable(self.code))}</div>'
 
     def _told(self, box: levels.Box | None) -> str:
@@ -413,8 +410,7 @@ class Levels(Pictured):
         except history.REFUSED as error:
             self._rows.value = f'<p role="alert">{escape(printable(history.first_line(error)))}</p>'
         else:
-            said = f'{history.opening(self.table)}.scan(at={self._at_of(self._home())!r}, raw=True).filter(pl.col("_file") == {self.selected!r})'
-            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}") + _code(said)
+            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
 
 
 def _spot(box: levels.Box) -> Spot:
@@ -431,10 +427,6 @@ def _spot(box: levels.Box) -> Spot:
         round=2,
         gone=box.gone,
     )
-
-
-def _code(said: str) -> str:
-    return f'<div style="{_PLAIN}">{escape(printable(said))}</div>'
 
 
 def _with(offered: list[Any], chosen: Any) -> list[Any]:

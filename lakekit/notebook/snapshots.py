@@ -71,8 +71,8 @@ class Timeline(Pictured):
             self._quiet = False
         self._place()
 
-    def frame(self) -> pl.DataFrame:
-        """The row of `t.snapshots()` of the chosen snapshot, of `t.tags()` where only tags keep it; every snapshot where none is chosen."""
+    def frame(self) -> pl.DataFrame | pl.LazyFrame:
+        """What `code` gives: the rows as of the chosen snapshot, the changes that were kept of it; `t.snapshots()` where none is chosen."""
         return history.rows_of(self.table, self._mark)
 
     def drawing(self) -> Drawing:
@@ -121,13 +121,12 @@ class Timeline(Pictured):
         at = next((at for at, one in enumerate(self.history.marks) if one.id == self.selected), None)
         group = None if at is None else self._placed.group_of(at)
         self._stage.chosen = "" if group is None else str(self.history.marks[group.members[-1]].id)
+        self.code = history.reading(self.table, mark)
         if mark is None:
-            self.code = f"{history.opening(self.table)}.snapshots()"
             said = f"<p>There is no snapshot {self.selected}.</p>" if self.selected else ""
             self._detail.value = f"{said}<p>{escape(self._placed.said)}</p>"
             return
         self._slider.value = mark.id
-        self.code = history.reading(self.table, mark)
         if mark.id not in self._files:
             self._files[mark.id] = self._counted(mark)
         row = timeline.detail_html(mark, self._files[mark.id])

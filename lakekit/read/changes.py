@@ -22,7 +22,7 @@ from lakekit.meta import manifests, schemas, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
 from lakekit.options.features import check_readable
 from lakekit.options.table import TableOptions
-from lakekit.read import auto_tags, frames, plan, travel
+from lakekit.read import anew, auto_tags, frames, plan, travel
 from lakekit.read.lazy import Now
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ class Changes:
 
     def now(self) -> Now:
         """The two ends, as snapshot ids, and the rows between them."""
+        handle, fields = anew.as_it_is(self.handle, self.fields, "changes()")
+        if handle is not self.handle:
+            return replace(self, handle=handle, fields=fields).now()
         start, end = self._ends()
-        return Now(f"{start}-{end}", self._frame)
+        return Now(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
 
     def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         plans = self.plans(condition)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakekit.draw import html, text
 from lakekit.draw.words import plural, size
 from lakekit.predicate import words
-from lakekit.read import aggregate, estimate, lazy
+from lakekit.read import aggregate, estimate, far, lazy
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -83,22 +83,26 @@ class Explain:
 
 def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
     """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
+    if expr is not None:
+        far.refuse(expr, scan.handle.name, "expr")
+    said = None if expr is None else _words(scan, expr)
     if aggregates:
-        return _told(scan, aggregate.answer(scan, aggregates, expr).plans, None if expr is None else _words(scan, expr))
-    if expr is None:
-        return _expecting(_told(scan, plans := scan.plans(ANYWHERE), None), plans, scan)
-    condition, _ = lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)
-    return _expecting(_told(scan, plans := scan.plans(condition), _words(scan, expr)), plans, scan)
+        plans: Sequence[Plan] = aggregate.answer(scan, aggregates, expr).plans
+        return _told(scan, plans, [_rows(plan) for plan in plans], said)
+    condition = ANYWHERE if expr is None else lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)[0]
+    plans = scan.plans(condition)
+    rows = [_rows(plan) for plan in plans]
+    return _expecting(_told(scan, plans, rows, said), plans, rows, scan)
 
 
-def _expecting(told: Explain, plans: Sequence[Plan], scan: Scan) -> Explain:
+def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: Scan) -> Explain:
     """The same with the rows that statistics let expect, where every snapshot has some; no more than those that file indexes name."""
-    states = [plan for plan in plans if plan.snapshot is not None]
-    found = [estimate.of(plan, scan.fields) for plan in states]
-    if not found or any(one.analyzed_snapshot_id is None for one in found):
+    states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
+    found = [(estimate.of(plan, scan.fields), steps) for plan, steps in states]
+    if not found or any(one.analyzed_snapshot_id is None for one, _ in found):
         return told
-    rows = sum(min([one.rows, *(step.after for step in _rows(plan))]) for one, plan in zip(found, states, strict=True))
-    return replace(told, rows_expected=rows, analyzed_snapshot_id=found[0].analyzed_snapshot_id)
+    expected = sum(min([one.rows, *(step.after for step in steps)]) for one, steps in found)
+    return replace(told, rows_expected=expected, analyzed_snapshot_id=found[0][0].analyzed_snapshot_id)
 
 
 def _words(scan: Scan, expr: pl.Expr) -> str:
@@ -112,8 +116,8 @@ def _words(scan: Scan, expr: pl.Expr) -> str:
     return " & ".join(f"({part})" for part in parts)
 
 
-def _told(scan: Scan, plans: Sequence[Plan], said: str | None) -> Explain:
-    """What the plans of a condition counted, branch after branch."""
+def _told(scan: Scan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
+    """What the plans of a condition counted, branch after branch, with the `rows` that file indexes name in each."""
     own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
@@ -124,7 +128,9 @@ def _told(scan: Scan, plans: Sequence[Plan], said: str | None) -> Explain:
         snapshot_id=None if own.snapshot is None else own.snapshot.id,
         schema_id=own.handle.schema.id,
         condition=said,
-        steps=tuple(_named(step, plan.handle.branch) if len(plans) > 1 else step for plan in plans for step in (*plan.steps, *_rows(plan))),
+        steps=tuple(
+            _named(step, plan.handle.branch) if len(plans) > 1 else step for plan, named in zip(plans, rows, strict=True) for step in (*plan.steps, *named)
+        ),
         files_total=sum(plan.files_total for plan in plans),
         files_read=sum(len(plan.chosen) for plan in plans),
         rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),

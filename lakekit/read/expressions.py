@@ -15,7 +15,7 @@ import polars as pl
 
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
-from lakekit.read import lazy
+from lakekit.read import far, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +77,8 @@ def check(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
 
 
 def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.DataType:
-    """The type of an expression over such columns. Raises `ColumnNotFound`, `SchemaMismatch`."""
+    """The type of an expression over such columns. Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them."""
+    far.refuse(expr, table, said)
     for name in expr.meta.root_names():
         if name not in schema:
             raise unknown(name, list(schema), table, said)

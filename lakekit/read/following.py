@@ -18,7 +18,7 @@ import polars as pl
 
 from lakekit.draw import html, text
 from lakekit.draw.timeline import moment
-from lakekit.errors import Corrupt, InvalidOption, SchemaChanged, SnapshotNotFound
+from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import consumers, manifests, schemas, snapshots
 from lakekit.model.entries import ADD, DELETE
@@ -142,7 +142,7 @@ class State(Followed):
 
     def now(self) -> lazy.Now:
         """A snapshot never changes."""
-        return lazy.Now(str(self.snapshot.id), self._frame)
+        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
 
     def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
         merged, lying = self.plans(condition)
@@ -177,7 +177,7 @@ class Brought(Followed):
 
     def now(self) -> lazy.Now:
         """A snapshot never changes."""
-        return lazy.Now(str(self.snapshot.id), self._frame)
+        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
 
     def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         lying = self.plan(condition)
@@ -463,18 +463,9 @@ to a branch. Begin anew with start="
 
     def _check_table(self) -> None:
         """Raises `TableNotFound` where the table was dropped, `SchemaChanged` where another one is in its place: its snapshots have the same numbers."""
-        handle, mine = self.handle, self.handle.schema
-        try:
-            now = schemas.read(handle, mine.id)
-        except Corrupt:
-            known, now = schemas.ids(handle), None
-            if not known:
-                raise schemas.missing(handle, handle.layout.root) from None
-            if mine.id in known:
-                raise
-        if now is None or (now.time_millis, now.fields) != (mine.time_millis, mine.fields):
-            msg = f"schema {mine.id} of {handle.name} is not what it was when follow() was called: the table was made anew, or moved forward to a branch; \
-call t.follow() again"
+        if not schemas.is_still(self.handle):
+            msg = f"schema {self.handle.schema.id} of {self.handle.name} is not what it was when follow() was called: the table was made anew, or moved \
+forward to a branch; call t.follow() again"
             raise SchemaChanged(msg)
 
     def _told(self, source: State | Brought, snapshot: Snapshot, kind: str) -> Change:

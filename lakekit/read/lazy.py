@@ -24,7 +24,6 @@ from lakekit.read.spelled import text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.meta.handle import Handle
     from lakekit.model.schema import TableSchema
 
 _REMEMBERED = 64
@@ -34,19 +33,16 @@ _REMEMBERED = 64
 class Now(NamedTuple):
     """What a source is when it is asked: `version`, a text that changes when what would be read changes, and `frame`, which reads what that text stands for.
 
-    `frame` gives all columns of the rows that may satisfy a condition.
+    `frame` gives all columns of the rows that may satisfy a condition. `schema` says what the columns are to the table: partition columns, key columns.
     """
 
     version: str
     frame: Callable[[Condition, int | None], pl.LazyFrame]
+    schema: TableSchema
 
 
 class Source(Protocol):
     """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
-
-    @property
-    def handle(self) -> Handle:
-        """The table, as the frame's columns are."""
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame, fixed when the scan was made."""
@@ -87,8 +83,8 @@ class PaimonScan(LazyFrameResolver):
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
         """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
         world.refuse_fork()
-        version, frame = self.source.now()
-        condition, decided = condition_of(filters, self.source.handle.schema)
+        version, frame, schema = self.source.now()
+        condition, decided = condition_of(filters, schema)
         if self.shared:
             return frame(condition, limit), ResolvedLazyFrameProps(version_key=f"{version}#{next(self.times)}", applied_filters=decided)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)

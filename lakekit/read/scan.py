@@ -10,7 +10,7 @@ from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaM
 from lakekit.format.dtypes import known_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
-from lakekit.read import frames, plan, travel
+from lakekit.read import anew, frames, plan, travel
 from lakekit.read.lazy import Now
 from lakekit.types import Field, parse
 
@@ -59,11 +59,15 @@ class Scan:
 
     def now(self) -> Now:
         """Snapshot and schema that a read would see now, and its rows."""
+        handle, fields = anew.as_it_is(self.handle, self.fields, "scan()", self.at)
+        if handle is not self.handle:
+            return replace(self, handle=handle, fields=fields).now()
         position = travel.locate(self.handle, self.at)
         schema_id = self._schema_id(position)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
         other = "" if (fallback := _fallback(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
-        return Now(f"{number}{other}/{schema_id}", partial(self._frame, position, schema_id))
+        version = f"{number}{other}/{schema_id}@{self.handle.schema.time_millis}"
+        return Now(version, partial(self._frame, position, schema_id), self.handle.schema)
 
     def _frame(self, position: Position, schema_id: int, condition: Condition, limit: int | None) -> pl.LazyFrame:
         handle = self._handle(position, schema_id)

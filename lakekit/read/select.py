@@ -49,7 +49,7 @@ def named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | N
     if not key:
         return None
     combined = list(product(*choices))
-    return [pa.array([row[at].as_py() for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]  # scalar: literals of a filter
+    return [pa.array([row[at] for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]  # scalar: literals of a filter
 
 
 def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:

@@ -82,18 +82,22 @@ def opening(table: Table) -> str:
     return f"lk.open({', '.join(said)})"
 
 
-def reading(table: Table, mark: Mark) -> str:
-    """The Python that reads the table as of a mark: an expired snapshot by its tag, or only the changes that were kept of it."""
+def reading(table: Table, mark: Mark | None) -> str:
+    """The Python that reads the table as of a mark: an expired snapshot by its tag, or only the changes that were kept of it. Without one, its snapshots."""
+    if mark is None:
+        return f"{opening(table)}.snapshots()"
     if mark.life == "changelog":
         return f"{opening(table)}.changes(since={mark.id - 1}, until={mark.id})"
     return f"{opening(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
 
 
-def rows_of(table: Table, mark: Mark | None) -> pl.DataFrame:
-    """What `t.snapshots()` says of a mark (of all without one); of a snapshot that only tags keep, what `t.tags()` says."""
+def rows_of(table: Table, mark: Mark | None) -> pl.DataFrame | pl.LazyFrame:
+    """What `reading` says, as a frame: the rows as of a mark, or the changes that were kept of it; without one what `t.snapshots()` says."""
     if mark is None:
         return table.snapshots()
-    return (table.tags() if mark.life == "tag" else table.snapshots()).filter(pl.col("snapshot_id") == mark.id)
+    if mark.life == "changelog":
+        return table.changes(mark.id - 1, mark.id)
+    return table.scan(at=mark.tags[0] if mark.life else mark.id)
 
 
 def file_counts(table: Table, mark: Mark) -> FileCounts | str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal, InvalidOperation
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from lakekit.draw.words import cell
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests
+from lakekit.model import partition
 from lakekit.model.entries import ADD
 from lakekit.read import frames, lazy, plan, scan, sections, travel
 from lakekit.system import contents
-from lakekit.table.history import at_of, snapshot_of
+from lakekit.table.history import at_of, opening, snapshot_of
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ _FACTS = (
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------------------------------
+
+_LITERAL = ("VARCHAR", *INTEGERS)
+"""Types whose values stand in a line of Python as in a folder's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +320,25 @@ def bucket_frame(table: Table, place: Place, snapshot_id: int) -> pl.LazyFrame:
         return found
     values = table.partitions(at=at).filter(pl.col("partition") == place.partition)["values"]
     types = values.struct.unnest().schema
-    wanted = values.to_list()[0] if len(values) else None
-    if wanted is None:
-        return found.filter(pl.lit(False))
-    return found.filter(reduce(and_, [pl.col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in wanted.items()]))
+    every = [[pl.col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in one.items()] for one in values.to_list()]  # scalar: a partition
+    return found.filter(reduce(or_, [reduce(and_, one) for one in every], pl.lit(False)))  # several where blank values share the name of null
+
+
+def file_code(table: Table, name: str, at: int | str | None) -> str:
+    """The Python that gives the rows of `file_frame`."""
+    return f'{opening(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
+
+
+def bucket_code(table: Table, place: Place, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
+    """The Python that gives the rows of `bucket_frame`. By what `t.partitions()` says of the partition where its values have no literal."""
+    opened, when = opening(table), "" if at is None else f"at={at!r}"
+    scanned = f"{opened}.with_options({{'scan.bucket': '{place.bucket}'}}).scan({when})"
+    if not keys:
+        return scanned
+    said = dict(partition.spec(place.partition))
+    texts = [said.get(field.name, default_name) for field in keys]
+    if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
+        told = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
+        return f"{scanned}.filter({', '.join(f'pl.col({field.name!r}) == {one}' for field, one in zip(keys, told, strict=True))})"
+    chosen = f'{opened}.partitions({when}).filter(pl.col("partition") == {place.partition!r}).select("values").unnest("values").lazy()'
+    return f'{scanned}.join({chosen}, on={[field.name for field in keys]!r}, how="semi", nulls_equal=True)'

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -232,6 +233,50 @@ def test_expired_under_a_pinned_frame(tmp_path):
     (growing.path / "snapshot" / "snapshot-1").unlink()
     with pytest.raises(lk.SnapshotNotFound, match=r"snapshot 1 of dedup_levels is gone: snapshots 2 to 5 remain\."):
         pinned.collect()
+
+
+# ---- made anew -----------------------------------------------------------------------------------------------------------------------------
+
+
+def made_anew(path: Path, columns: dict[str, pl.DataType | type[pl.DataType]], row: dict[str, object], **named: object) -> lk.Table:
+    shutil.rmtree(path, ignore_errors=True)
+    made = lk.create(path, columns, **named)
+    (made.upsert if named.get("primary_keys") else made.append)([row])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "told"),
+    [
+        ({"a": pl.String, "c": pl.Int64}, {"a": "q", "c": 2}, r"column 'a' of t was BIGINT when .* it is STRING there: its columns are a, c; call t\."),
+        ({"a": pl.Int64, "c": pl.String}, {"a": 5, "c": "z"}, r"column 'b' of t was STRING when .* it is not there: its columns are a, c; call t\."),
+    ],
+)
+@pytest.mark.parametrize("ask", [lambda t: t.scan(), lambda t: t.scan(at=1), lambda t: t.scan(raw=True), lambda t: t.changes(0)])
+def test_another_table_that_was_made_in_its_place_is_said(tmp_path, columns, row, told, ask):
+    """Its schema has the same number, and its columns the same field ids: they would be taken for those that were asked for."""
+    table = made_anew(tmp_path / "t", {"a": pl.Int64, "b": pl.String}, {"a": 1, "b": "x"})
+    kept = ask(table)
+    assert kept.collect().height == 1
+    made_anew(tmp_path / "t", columns, row)
+    for asked in (kept, kept.select("b"), kept.filter(pl.col("a") == 5)):
+        with pytest.raises(lk.SchemaChanged, match=told):
+            asked.collect()
+    assert ask(table).select("c").collect().height == 1
+
+
+@pytest.mark.parametrize("ask", [lambda t: t.scan(), lambda t: t.scan(at=1), lambda t: t.changes(0).drop("_row_kind")])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_table_that_was_made_in_its_place_with_the_same_columns_is_read(tmp_path, ask, partitioned):
+    """Also where they come in another order, beside others, or with keys and partitions: what Polars' filters decide is asked of the new ones."""
+    columns = {"a": pl.Int64, "b": pl.String}
+    kept = ask(made_anew(tmp_path / "t", columns, {"a": 1, "b": "x"}, partition_keys=["b"] if partitioned else []))
+    assert kept.collect().rows() == [(1, "x")]
+    for others in ({}, {"partition_keys": ["b"]}, {"primary_keys": ["a"]}):
+        made_anew(tmp_path / "t", {"c": pl.Int32} | dict(reversed(columns.items())), {"c": 1, "b": "y", "a": 7}, **others)
+        assert kept.collect().rows() == kept.filter(pl.col("b") == "y").collect().rows() == [(7, "y")]
+        assert kept.filter(pl.col("b") == "x").collect().rows() == []
+    assert kept.select("b").collect().rows() == [("y",)]
 
 
 # ---- leaving nothing behind ----------------------------------------------------------------------------------------------------------------

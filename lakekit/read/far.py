@@ -1,0 +1,70 @@
+"""Constants in conditions and values that Polars cannot print: it panics where it says what is wrong with such an expression, or how it would run.
+
+    pl.col("d") < pl.lit(2_147_483_647).cast(pl.Date)      the year 5,881,580
+
+Only casts and arithmetic of Polars make such a time, Python has none of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import ValueOutOfRange
+from lakekit.format.calendar import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MADE_BY = (b"Date", b"date", b"TemporalExpr")
+"""What the bytes of an expression have in them that has times in it; values of a `pl.Series` are never printed."""
+
+
+def refuse(expr: pl.Expr, table: str, said: str) -> None:
+    """Raises `ValueOutOfRange` for an expression with a constant date or timestamp that no calendar of Polars holds."""
+    if not _may_have_times(expr):
+        return
+    for part in _constants(expr):
+        values = pl.Series()
+        with suppress(pl.exceptions.PolarsError):  # whoever computes it says so
+            values = pl.select(part).to_series()
+        for one in _times(values):
+            far = one.to_frame("").select((~printable(pl.col(""))).arg_true()).to_series()
+            if far.len():
+                count = int(one.to_physical()[int(far[0])])
+                unit = one.dtype.time_unit if isinstance(one.dtype, pl.Datetime) else "days"
+                msg = f"{said} for {table} has a time beyond the years -262143 to 262142, {count} {unit} since 1970: give one within them"
+                raise ValueOutOfRange(msg)
+
+
+def _may_have_times(expr: pl.Expr) -> bool:
+    try:
+        said = expr.meta.serialize(format="binary")
+    except Exception:  # noqa: BLE001 - a function of Python that does not pickle raises what it likes
+        return True
+    return any(word in said for word in _MADE_BY)
+
+
+def _constants(expr: pl.Expr) -> Iterator[pl.Expr]:
+    """The largest parts of an expression that name no column."""
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if part.meta.root_names():
+            waiting += part.meta.pop()
+        elif not part.meta.has_multiple_outputs():
+            yield part
+
+
+def _times(values: pl.Series) -> Iterator[pl.Series]:
+    """The dates and timestamps of some values, those inside lists and structs too."""
+    dtype = values.dtype
+    if isinstance(dtype, pl.List | pl.Array):
+        yield from _times(values.explode())
+    elif isinstance(dtype, pl.Struct):
+        for field in dtype.fields:
+            yield from _times(values.struct.field(field.name))
+    elif isinstance(dtype, pl.Date | pl.Datetime):
+        yield values
