@@ -8,7 +8,7 @@ Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -61,6 +61,9 @@ def expire(
         raise InvalidOption(
             f"partition.expiration-strategy is {how!r}; lakekit knows {' and '.join(STRATEGIES)}", key="partition.expiration-strategy", value=how
         )
+    for key, text in (("timestamp_pattern", pattern), ("timestamp_formatter", formatter)):
+        if not isinstance(text, str | None):
+            raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
     before = wall_clock_ms(handle.world.now_ms()) - age
     found = _updated(handle)
     texts = {row: _texts(handle, row) for row in found}
@@ -131,7 +134,8 @@ def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions.
     """
     _check_action(handle)
-    return _marked(handle, [_directory(handle, spec) for spec in specs])
+    some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
+    return _marked(handle, [_directory(handle, spec) for spec in some])
 
 
 def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list[str]:

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.care import roots
+<<<<<<< HEAD
 from lakekit.care.given import before_ms
+=======
+from lakekit.care.checks import history
+from lakekit.care.checks.notes import Notes
+from lakekit.care.given import duration_ms, time_ms
+>>>>>>> care
 from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
@@ -48,7 +54,8 @@ AGE_MS = 24 * 3_600_000
 _CLOCK = ".clock-"
 _HINTS = frozenset({"LATEST", "EARLIEST"})
 _MANY = 100
-"""So many files have to be in question before their share of all is suspicious."""
+"""So many files have to be in question before their share of all is suspicious: beside the few files of a small table, those of one writer that died are more
+than half. That its snapshots were lost is told by their row, whatever its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +130,25 @@ def _told(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
 
 
 def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -> None:
-    """Raises `Conflict` where so much would go that something else must be wrong."""
-    if not gone or (needed and (gone <= _MANY or 2 * gone <= total)):
+    """Raises `Conflict` where so much would go that something else must be wrong, and where snapshots are lost, whose files they may be."""
+    if not gone:
+        return
+    _check_history(handle)
+    if needed and (gone <= _MANY or 2 * gone <= total):
         return
     why = f"{gone} of {total} files of {handle.name} would go" if needed else f"no snapshot, tag or changelog of {handle.name} refers to any file"
     msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
     raise Conflict(msg)
+
+
+def _check_history(handle: Handle) -> None:
+    for branch in roots.branches(handle):
+        notes = Notes()
+        history.check(roots.on(handle, branch), notes)
+        for one in notes.problems:
+            msg = f"{one.what} in branch {branch} of {handle.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
+force=True removes them all the same"
+            raise Conflict(msg)
 
 
 # ---- how old ---------------------------------------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.bucket.restore import Standing
 from lakekit.care import chosen
+from lakekit.care.given import whole
 from lakekit.care.standing_rows import standing_rows
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
@@ -34,7 +35,7 @@ def check(handle: Handle, buckets: int) -> None:
     held = handle.options.bucket
     if held < 1:
         raise InvalidOption(f"{handle.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
-    if buckets < 1:
+    if whole(buckets, "buckets") < 1:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
 

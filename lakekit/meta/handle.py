@@ -191,7 +191,7 @@ def _layout(layout: Layout, options: TableOptions) -> Layout:
 
 
 def _branch_layout(name: str, layout: Layout, branch: str) -> Layout:
-    wanted = branch.strip() or MAIN
-    if not is_plain(wanted):
+    wanted = str(branch).strip() or MAIN
+    if not is_plain(wanted) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
     return layout.on_branch(wanted)

@@ -32,7 +32,7 @@ def _listed(place: Place) -> list[tuple[str, Stat]]:
 
 def find(place: Place, name: str) -> Tag | None:
     """The tag of that name; None when there is none."""
-    if not is_plain(f"tag-{name}") or not name:
+    if not is_plain(f"tag-{name}") or not name or str(name) != name:  # a number names none
         return None
     return torn.find(place, place.layout.tag(name), lambda data, path: Tag.from_json(data, name, path))
 

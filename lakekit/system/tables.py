@@ -53,11 +53,11 @@ def system(handle: Handle, name: str, at: int | str | datetime | None = None) ->
 
 def check(name: str, table: str) -> str:
     """The name of a system table as it is kept; raises what `system` raises. `table` is for the message."""
-    wanted = name.lower()
+    wanted = str(name).lower()
     if wanted in REFUSED:
         raise refuse(f"system.{wanted}", table)
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise TableNotFound(f"{table} has no system table {name[:200]!r}{hint} There are {', '.join(TABLES)}", name=name)
+        raise TableNotFound(f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(TABLES)}", name=name)
     return wanted

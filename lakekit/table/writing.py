@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Writing(Opened):
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
-        specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) else partitions)]
+        specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)]
         if not all(specs):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption
+from lakekit.errors import BranchNotFound, InvalidOption, TableNotFound, TagNotFound
 from lakekit.meta import tags
 from spec_tests.doors.test_bad_writes import refused
 
@@ -83,6 +83,39 @@ def test_a_consumer_that_nobody_can_read_is_forgotten(table, tmp_path, monkeypat
 @pytest.mark.parametrize("given", ["x", ["x"], [None], [5], [{"dt": "a", "hm": "b"}], [{}]])
 def test_partitions_to_mark_that_are_none(table, given):
     refused(table, lambda: table.mark_partition_done(given), InvalidOption, "is no partition")
+
+
+@pytest.mark.parametrize("given", [None, 3, 1.5, b"x"])
+def test_names_that_are_no_texts(table, given):
+    """They ended in AttributeError, or in a TypeError of Python's own."""
+    for call, error in (
+        (lambda: table.delete_tag(given), TagNotFound),
+        (lambda: table.branch(given), BranchNotFound),
+        (lambda: table.create_branch("b", tag=given or 3), TagNotFound),
+        (lambda: table.system(given), TableNotFound),
+    ):
+        refused(table, call, error, "no (system table|tag|branch)")
+
+
+@pytest.mark.parametrize("given", [None, 3, object()])
+def test_what_is_no_list_of_partitions(table, given):
+    refused(table, lambda: table.mark_partition_done(given), InvalidOption, "is no partition")
+    refused(table, lambda: table.drop_partitions(given), InvalidOption, "a partition is a dict")
+    table.mark_partition_done({"dt": "2024-01-01"})
+    assert table.drop_partitions({"dt": "2024-01-01"}).removed_file_count == 1
+
+
+@pytest.mark.parametrize("key", ["timestamp_pattern", "timestamp_formatter"])
+@pytest.mark.parametrize("given", [3, b"x", ["yyyy"]])
+def test_patterns_of_partitions_that_are_no_texts(table, key, given):
+    refused(table, lambda: table.expire_partitions(expiration="1 d", **{key: given}), InvalidOption, key)
+
+
+@pytest.mark.parametrize("given", ["4", 1.5, None, True])
+def test_numbers_of_buckets_that_are_none(tmp_path, given):
+    keyed = lk.create(tmp_path / "k", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1"})
+    keyed.append([{"k": 1}])
+    refused(keyed, lambda: keyed.rescale(given), InvalidOption, "buckets")
 
 
 @pytest.mark.parametrize("key", ["including", "excluding"])

@@ -150,6 +150,28 @@ def test_a_table_without_roots_is_refused(tmp_path):
     assert not list(tmp_path.rglob("data-*"))
 
 
+@pytest.mark.parametrize("lost", [2, 3])
+def test_files_of_a_snapshot_that_was_lost_stay(tmp_path, lost):
+    """Of a small table too: what is left of the row of snapshots says so."""
+    table = filled(tmp_path)
+    gone = tmp_path / "snapshot" / f"snapshot-{lost}"
+    kept = gone.read_bytes()
+    gone.unlink()
+    forget()
+    before = on_disk(tmp_path)
+    for dry_run in (True, False):
+        with pytest.raises(lk.Conflict, match=r"(hint leads astray|snapshots are missing) in branch main.*t.repair\(\).*force=True"):
+            lk.open(tmp_path).remove_orphans(dry_run=dry_run, older_than=NOW)
+    assert on_disk(tmp_path) == before
+    gone.write_bytes(kept)
+    assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
+    assert table.check(deep=True).ok
+    gone.unlink()
+    lk.open(tmp_path).repair()
+    assert len(lk.open(tmp_path).remove_orphans(dry_run=False, older_than=NOW))
+    assert lk.open(tmp_path).check(deep=True).ok
+
+
 def test_so_many_that_it_must_be_an_error(tmp_path):
     table = filled(tmp_path)
     lost = [tmp_path / "manifest" / f"manifest-{number}" for number in range(150)]
