@@ -19,13 +19,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.care import roots
-<<<<<<< HEAD
-from lakekit.care.given import before_ms
-=======
 from lakekit.care.checks import history
 from lakekit.care.checks.notes import Notes
-from lakekit.care.given import duration_ms, time_ms
->>>>>>> care
+from lakekit.care.given import before_ms
 from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
