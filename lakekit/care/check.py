@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING
 from lakekit.care.checks import advice, files, history, index, keeping, levels, metadata, rows
 from lakekit.care.checks.notes import Notes
 from lakekit.care.report import Report
+from lakekit.errors import LakekitError
 from lakekit.meta import snapshots
 from lakekit.world import Shelf
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
+
+_ATTEMPTS = 3
 
 
 def check(handle: Handle, *, deep: bool = False) -> Report:
@@ -42,7 +45,8 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
     notes.paths.discard(handle.layout.snapshot_dir)
     history.check(handle, notes)
     if snapshot is not None:
-        _look(handle, snapshot, notes, deep=deep)
+        snapshot, inside = _looked_through(handle, snapshot, deep=deep)
+        notes.add(inside)
     keeping.check(handle, notes)
     return Report(
         table=handle.name,
@@ -52,6 +56,24 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
         advice=tuple(notes.advice),
         checked_file_count=len(notes.paths),
     )
+
+
+def _looked_through(handle: Handle, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Notes]:
+    """What is wrong in the newest snapshot; in the one after it, where it expired meanwhile: what is missing of such a one is not lost."""
+    for _ in range(_ATTEMPTS):
+        notes = Notes()
+        _look(handle, snapshot, notes, deep=deep)
+        try:
+            newer = snapshots.latest(handle) if notes.problems and snapshots.has_expired(handle, snapshot) else None
+        except LakekitError:
+            newer = None
+        if newer is None:
+            return snapshot, notes
+        snapshot = newer
+    message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
+    notes = Notes()
+    notes.better("snapshot was not looked through", message, path=handle.layout.snapshot_dir, remedy="keep snapshots longer: snapshot.time-retained")
+    return snapshot, notes
 
 
 def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> None:

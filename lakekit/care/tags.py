@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 _NANOS = 1_000_000
+_ATTEMPTS = 5
+"""The newest snapshot may expire while it gets a name: then the one after it gets that."""
 
 
 def create(
@@ -58,9 +60,16 @@ def create(
         if if_not_exists:
             return there
         raise _exists(handle, name)
-    tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), retain_ms)
-    _refuse_second(handle, tag)
-    return put(handle, tag, if_not_exists=if_not_exists)
+    tries = 1 if given else _ATTEMPTS
+    while True:
+        tries -= 1
+        tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), retain_ms)
+        _refuse_second(handle, tag)
+        try:
+            return put(handle, tag, if_not_exists=if_not_exists)
+        except SnapshotNotFound:
+            if not tries:
+                raise
 
 
 def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:

@@ -93,6 +93,41 @@ def test_what_only_adds_goes_on_from_the_newest_snapshot(name):
         assert opened(store).check(deep=True).ok, call
 
 
+def at_every_call(does) -> None:
+    spied = FaultyStorage(before("key: stream"))
+    does(opened(spied))
+    for at in range(len(spied.trace)):
+        store = before("key: stream")
+        does(opened(FaultyStorage(store, meanwhile={at: lambda store=store: others(store)})))
+
+
+def test_a_tag_of_the_newest_snapshot_names_the_one_after_it():
+    def tags(table):
+        table.create_tag("v")
+        assert table.scan("v").collect().height
+
+    at_every_call(tags)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_check_of_what_expires_meanwhile_finds_nothing_wrong(deep):
+    def checks(table):
+        report = table.check(deep=deep)
+        assert report.ok, report.problems
+        assert not [one for one in report.advice if "expired" in one.found]
+
+    at_every_call(checks)
+
+
+def test_a_check_that_never_comes_to_an_end_says_so():
+    store = before("key: stream")
+    meanwhile = {at: lambda: others(store) for at in range(6, 400, 9)}
+    report = opened(FaultyStorage(store, meanwhile=meanwhile)).check()
+    assert report.ok
+    assert [one.what for one in report.advice] == ["snapshot was not looked through"]
+    assert opened(store).check(deep=True).ok
+
+
 def test_a_manifest_that_is_lost_is_no_reason_to_try_again():
     store = before("append: stream")
     store.delete([path for path in store.files if "/manifest/manifest-list-" in path])

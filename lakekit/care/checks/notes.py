@@ -45,6 +45,12 @@ class Notes:
         """Notes advice."""
         self.advice.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
 
+    def add(self, others: Notes) -> None:
+        """Notes what others found."""
+        self.problems += others.problems
+        self.advice += others.advice
+        self.paths |= others.paths
+
     @contextmanager
     def reading(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
         """Around what reads a file: an error becomes a note, with that `remedy` if it has one. What lakekit cannot read is no fault of the table."""
