@@ -22,7 +22,7 @@ from lakekit.change.found import ROW, Found
 from lakekit.change.merge_plan import SOURCE_ROW, merge_plan
 from lakekit.change.rewriting import take_away
 from lakekit.change.row_change import RowChange
-from lakekit.change.update import check_engine, key_changed, updated
+from lakekit.change.update import MADE, check_engine, key_changed, updated
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
 from lakekit.read.expressions import computed
@@ -177,7 +177,7 @@ class _Merging:
         with computed(self.handle.name):
             made = [rows.select(one.columns) for one, rows in chosen(rest, self.plan.not_matched)]
         for frame in made:
-            for batch in conform.batches(frame, self.handle):
+            for batch in conform.batches(frame, self.handle, remedies=MADE):
                 self.change.write(batch)
 
     def _twice(self, row: dict[str, object]) -> MergeConflict:

@@ -24,6 +24,7 @@ from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
 from lakekit.read.expressions import computed, condition, is_row_wise
 from lakekit.write import conform
+from lakekit.write.spot import Remedies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     Does = Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None]
 
 _ENGINES = ("deduplicate", "partial-update")
+MADE = Remedies(cast=" where the value is made")
+"""Of rows that a statement makes, which casts nothing by itself."""
 
 
 def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Changed:
@@ -105,10 +108,7 @@ def updated(rows: pl.DataFrame, columns: list[pl.Expr], handle: Handle) -> pl.Da
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with computed(handle.name):
         made = rows.with_columns(columns)
-    try:
-        return pl.concat([conform.empty(handle), *conform.batches(made.select(handle.schema.names), handle)])
-    except SchemaMismatch as wrong:
-        raise SchemaMismatch(wrong.message.replace(", or write with cast=True", " where the value is made"), column=wrong.column) from None
+    return pl.concat([conform.empty(handle), *conform.batches(made.select(handle.schema.names), handle, remedies=MADE)])
 
 
 def _moved(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:

@@ -31,6 +31,7 @@ from lakekit.lines import compression
 from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.write import conform, partitions as routes
+from lakekit.write.spot import Remedies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 _MOST_OPEN = 200
 """Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
 _LEAST_ROWS = 1000
+_STAYS = Remedies(grow="")
+"""Its columns stay as they are."""
 
 
 def append(handle: Handle, frame: object, *, cast: bool) -> Commit:
@@ -96,7 +99,7 @@ def _write(handle: Handle, frame: object, *, cast: bool, old: str | None, static
     kinds.check_format(handle)
     started = handle.world.elapsed_ms()
     with _Writing(handle) as writing:
-        for rows in conform.batches(frame, handle, cast=cast):
+        for rows in conform.batches(frame, handle, cast=cast, remedies=_STAYS):
             for partition, part in _split(handle, rows):
                 values = partition_values(handle, partition) if handle.schema.partition_keys else ()
                 _check_static(handle, values, static or {})

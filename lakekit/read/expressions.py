@@ -88,23 +88,28 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
         what = str(wrong).split("\n", 1)[0]  # the plan that follows is Polars' own
         hint = ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'" if "'date/datetime/time'" in what else ""
         raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {what}{hint}") from None
-    if _compares_number_with_text(expr, schema):
+    if (why := _cannot_compare(expr, schema)) is not None:
         types = ", ".join(f"{name} is {schema[name]}" for name in dict.fromkeys(expr.meta.root_names()))
-        raise SchemaMismatch(
-            f"{said}={expr} does not fit the columns of {table}: it compares a number with a text ({types}). Write numbers without quotes, or cast one"
-        )
+        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {why.format(types=types)}")
     if len(found) != 1:
         raise SchemaMismatch(f"{said}={expr} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
     return found.dtypes()[0]
 
 
-def _compares_number_with_text(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
-    """Polars says so when it computes, and not of decimals: it compares those as texts, so that 10.50 is less than '9.6'."""
+def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
+    """Which comparison cannot be made, and what to do. Polars says so when it computes, and not of decimals: it compares those as texts, 10.50 below '9.6'."""
     try:
         pl.DataFrame(schema={name: _with_floats(dtype) for name, dtype in schema.items()}).select(expr)
     except pl.exceptions.PolarsError as wrong:
-        return "cannot compare string with numeric type" in str(wrong)
-    return False
+        text = str(wrong)
+        if "cannot compare string with numeric type" in text:
+            return "it compares a number with a text ({types}). Write numbers without quotes, or cast one"
+        if "Datetime(" in text and ("time-zone-aware" in text or ("could not evaluate" in text and "comparison" in text)):
+            return (
+                "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, '2024-03-31 12:00:00', which is one of UTC, "
+                "or '2024-03-31T12:00:00+02:00'; in Python as datetime(…, tzinfo=…)"
+            )
+    return None
 
 
 def _with_floats(dtype: PolarsDataType) -> PolarsDataType:

@@ -66,6 +66,12 @@ def differences(before: Plan, after: Plan) -> list[bytes]:
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
+def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
+    """A task for each (partition, bucket) of a plan's files as they lie, in their order."""
+    pieces = [one.piece for one in _alone(plan, _Files(plan), plan.raw, 1 << 62)]
+    return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
+
+
 def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     """How much a task should weigh, as Spark itself weighs files."""
     options, sizes = plan.handle.options, plan.entries.numbers("file_size")

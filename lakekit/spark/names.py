@@ -5,18 +5,22 @@
 
 Spark has no way to bring a catalog in Python. What it does have is a source by name: each table becomes a class of its own, which knows where the table is,
 and an entry in the session's own catalog that names it. The entries live as long as the session's catalog does, and hold today's columns: attach again after
-a change of them. Nothing of the lake changes; an entry of that name which is not lakekit's is left alone.
+a change of them, or of the tables that there are. Nothing of the lake changes; an entry of that name which is not lakekit's is left alone.
+
+Spark gives each entry a folder below that of its database, which goes with the entry. So a database that the session keeps where the lake lies is refused.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
-from lakekit.errors import LakekitError, TableAlreadyExists
+from lakekit import storage
+from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
 from lakekit.spark import session
 from lakekit.spark.source import Source, given
 from lakekit.sql.words import quoted
@@ -36,40 +40,96 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
     """Puts the tables of a catalog, or of one of its databases, under their names into the session. Gives the names.
 
     Databases are made where the session lacks them. Tables that Spark's own catalog cannot show are left out, with a warning that names them: those whose names
-    have other signs than letters, digits and _, format tables, types that Spark lacks. Raises `TableAlreadyExists` where the session has something else of a
-    name, `DatabaseNotFound`, `Unsupported`.
+    have other signs than letters, digits and _, or differ from another's in case alone, format tables, types that Spark lacks. Entries of tables that the
+    catalog no longer has go. Raises `TableAlreadyExists` where the session has something else of a name, `InvalidOption` where it keeps the database in the
+    lake, `DatabaseNotFound`, `Unsupported`, `TypeError` for what is no catalog.
     """
     session.check(spark)
-    attached = []
-    for row in catalog.tables(database).select("database", "table").iter_rows():  # scalar: one a table
+    _check_asked(catalog, database)
+    there = [row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)]  # scalar: one a table
+    _forget(spark, catalog, database, {".".join(row).lower() for row in there})
+    attached: dict[str, str] = {}
+    for row in there:
         name = ".".join(row)
-        if not all(re.fullmatch(r"\w+", part, flags=re.ASCII) for part in row):
-            caution(f"{name} is not attached: names in Spark's own catalog are of letters, digits and _")
+        if (other := attached.get(name.lower())) is not None:
+            caution(f"{name} is not attached: Spark does not tell it from {other}, whose name differs in case alone")
             continue
         try:
             table = catalog.table(name)
-            _attach(spark, table, *row)
-        except TableAlreadyExists:
-            raise
+            if isinstance(table, FormatTable):
+                caution(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
+                continue
+            source = source_of(table)
+            source({}).schema()  # what cannot be shown is told before the session's entry goes
         except LakekitError as wrong:
             caution(f"{name} is not attached: {wrong}")
-        else:
-            attached.append(name)
-    return attached
+            continue
+        _check_apart(spark, table, row[0])
+        _attach(spark, source, catalog, *row)
+        attached[name.lower()] = name
+    return list(attached.values())
 
 
-def _attach(spark: SparkSession, table: Table, database: str, name: str) -> None:
-    if isinstance(table, FormatTable):
-        caution(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
-        return
-    source = source_of(table)
+def _check_asked(catalog: object, database: object) -> None:
+    """Raises `TypeError` for what is no catalog, or no name of a database."""
+    if not hasattr(catalog, "tables"):
+        msg = f"ls.attach takes a catalog, not {type(catalog).__name__}: lk.connect('warehouse') gives one"
+        raise TypeError(msg)
+    if database is not None and not isinstance(database, str):
+        msg = f"database= is a name, not {type(database).__name__}; without it all databases are attached"
+        raise TypeError(msg)
+
+
+def _can_be_named(row: tuple[str, str]) -> bool:
+    if all(re.fullmatch(r"\w+", part, flags=re.ASCII) for part in row):
+        return True
+    caution(f"{'.'.join(row)} is not attached: names in Spark's own catalog are of letters, digits and _")
+    return False
+
+
+def _forget(spark: SparkSession, catalog: Catalog, database: str | None, there: set[str]) -> None:
+    """Takes away the entries that earlier calls made of tables which the catalog no longer has."""
+    for key, warehouse in spark.conf.getAll.items():
+        name = key.removeprefix(_SETTING)
+        if name == key or name in there or warehouse != _place(catalog) or database not in (None, name.partition(".")[0]):
+            continue
+        spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quoted, name.split('.')))}")
+        spark.conf.unset(key)
+
+
+def _place(catalog: Catalog) -> str:
+    return f"{catalog.metastore} {catalog.warehouse}"
+
+
+def _check_apart(spark: SparkSession, table: Table, database: str) -> None:
+    """Raises `InvalidOption` where the session keeps its database around the table: Spark deletes its folder, and an entry's, with what it is of."""
+    if spark.catalog.databaseExists(database):
+        place = spark.catalog.getDatabase(database).locationUri
+    else:
+        place = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
+    if f"{_spelled(table.location)}/".lower().startswith(f"{_spelled(place)}/".lower()):
+        raise InvalidOption(
+            f"the session keeps database {database} in {place}, where {table.name} lies: a database, or an entry of it, that is dropped would take along "
+            "the lake's files. Make the session with another spark.sql.warehouse.dir",
+            key="spark.sql.warehouse.dir",
+            value=place,
+        )
+
+
+def _spelled(location: str) -> str:
+    """A place as one text, whoever names it."""
+    if location.startswith("file:") or ":/" not in location:
+        return os.path.realpath(storage.open(location)[1])
+    return re.sub(r"^s3[an]?://", "s3://", location.rstrip("/"))
+
+
+def _attach(spark: SparkSession, source: type[Source], catalog: Catalog, database: str, name: str) -> None:
     where = f"{quoted(database)}.{quoted(name)}"
-    source({}).schema()  # what cannot be shown is told before the session's entry goes
     spark.dataSource.register(source)
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
     _free(spark, where, f"{database}.{name}")
     spark.sql(f"CREATE TABLE {where} USING {source.name()}")
-    spark.conf.set(f"{_SETTING}{database}.{name}", source.name())
+    spark.conf.set(f"{_SETTING}{database}.{name}".lower(), _place(catalog))
 
 
 def source_of(table: Table) -> type[Source]:
@@ -99,7 +159,7 @@ def _free(spark: SparkSession, where: str, name: str) -> None:
     """
     if not spark.catalog.tableExists(where):
         return
-    if spark.conf.get(_SETTING + name, None) is None:
+    if spark.conf.get(f"{_SETTING}{name}".lower(), None) is None:
         try:
             spark.sql(f"DESCRIBE TABLE {where}")
         except AnalysisException as told:

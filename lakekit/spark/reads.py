@@ -58,7 +58,9 @@ def read(
     """The rows of a table as a DataFrame that stays on the snapshot it was planned on; of the newest one without `at`.
 
     `columns` and `where` (a Polars expression or SQL text, of single rows) are used before anything is planned: partitions, buckets, key ranges, statistics
-    and file indexes leave out files, and lakekit's tasks read those columns and rows only. `at` and `options` are those of `Table.scan`, changes included.
+    and file indexes leave out files, and lakekit's tasks read those columns and rows only. `where` means what it means to `t.scan` and `t.delete`, whatever the
+    session says: a moment without a zone is one of UTC. What is filtered afterwards, and what `ls.sql` is told, is Spark's, in the session's zone.
+    `at` and `options` are those of `Table.scan`, changes included.
     The option `spark.read.native` says whether Spark reads Parquet files itself that need no merge: "auto" (the default) on disks, "on" in object stores
     too, which the session must be able to open, "off" never.
 

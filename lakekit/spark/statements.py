@@ -41,7 +41,10 @@ _TASKS_A_SLOT = 4
 
 
 def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], where: pl.Expr | str) -> Commit:
-    """`t.delete` by Spark tasks, in one commit. Raises what it raises, and what Spark raises where a task failed too often."""
+    """`t.delete` by Spark tasks, in one commit. Raises what it raises, and what Spark raises where a task failed too often.
+
+    `where` is read as `t.delete` reads it, whatever the session's zone: a moment without one is of UTC.
+    """
     session.check(spark)
     return _done(spark, deleting.statement(handle_of(table_or_path), where))
 

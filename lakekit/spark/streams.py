@@ -7,30 +7,39 @@ An offset is `{"snapshot": 7, "first": 5, "state": 0}`: all that snapshots up to
 snapshot 5, or with the whole state of 7. Which snapshots tell what is the same as in `t.follow()`, `read.following`; a batch ends between two snapshots. The
 option `row_kind` names the column of kinds that each row gets; without it rows that take something away are left out.
 
-A sink commits as the user that its checkpoint's place makes, with the number of the batch: a batch that is replayed is there already, and nothing happens.
+A batch of many snapshots has rows of a key from several of them, and tasks run side by side. So what a bucket of a key table brought is one task of a batch, in
+the order of its snapshots: a sink that is reached without a shuffle writes rows of a key as they came. Of append tables, whose rows have no keys, files are
+read wherever there is room: a key table that is filled from them knows the newer row by its `sequence.field`.
+
+A sink commits as the user that its checkpoint makes, with the number of the batch: a batch that is replayed is there already, and nothing happens. A checkpoint
+that is begun anew is another user where it lies on a disk; in a store give it another place, else its batches are taken for those of the first one.
 
 Needs PySpark 4.2 or newer. Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
 
+from lakekit import storage
 from lakekit.commit import abandoned, publish as publishing
-from lakekit.errors import InvalidOption
+from lakekit.errors import Corrupt, InvalidOption
 from lakekit.meta import snapshots
 from lakekit.model.entries import ADD
 from lakekit.read import following, scan as scans
 from lakekit.read.plan import ANYWHERE
 from lakekit.read.travel import Position
 from lakekit.spark import asked, cut, job, reads, session, source, types, writes
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from lakekit.commit.overwrite import Overwrite
     from lakekit.meta.handle import Handle
     from lakekit.read.following import Brought, Stream
+    from lakekit.read.plan import Plan
     from lakekit.spark.source import Written
     from lakekit.spark.write_task import Job
     from lakekit.table.table import Table
@@ -53,12 +63,16 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought."""
+    """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought.
+
+    `takes`: only rows that take away, or only those that add.
+    """
 
     snapshot_id: int
     schema_id: int
     is_state: bool
     task: bytes | None
+    takes: bool | None = None
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -123,15 +137,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start["snapshot"] == end["snapshot"]:
             return []
         begins = start["snapshot"] == _NOWHERE
-        found: list[Part] = []
-        if begins and end["state"]:
-            found += self._state(end["snapshot"])
+        found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
+        told: list[tuple[Brought, Plan | None]] = []
         for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
             snapshot = self.stream.next(number)
             brought = None if snapshot is None else self.stream.brought(snapshot)
-            if snapshot is not None and brought is not None:
-                found += self._brought(brought)
-        return [InputPartition(part) for part in found]
+            if brought is not None:
+                told.append((brought, brought.plan(ANYWHERE)))
+        return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
 
     def _state(self, number: int) -> list[Part]:
         handle = self.stream.handle
@@ -144,17 +157,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, session.SLOTS)]
         return parts
 
-    def _brought(self, found: Brought) -> list[Part]:
-        snapshot = found.snapshot
-        plan = found.plan(ANYWHERE)
-        tasks = [None] if plan is None else cut.tasks(plan, plan.raw, session.SLOTS)
-        return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
+    def _told_by(self, told: Sequence[tuple[Brought, Plan | None]]) -> list[tuple[Part, ...]]:
+        """The tasks of what snapshots brought. All that may be of one key is one task; what an overwrite did is of all of them, as are keys that move."""
+        if not self.stream.handle.schema.primary_keys:
+            return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.tasks(plan, plan.raw, session.SLOTS))]
+        moves = self.stream.handle.schema.cross_partition
+        is_one = moves or any(plan is None for _, plan in told)
+        places: dict[object, list[Part]] = {}
+        for found, plan in told:
+            tasks: list[tuple[object, bytes | None]] = [((), None)] if plan is None else [*cut.buckets(plan).items()]
+            parts = _parts(found, [task for _, task in tasks])
+            if moves:  # a key leaves one partition before it comes into another
+                parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
+            own = [()] * len(parts) if is_one else [place for place, _ in tasks]
+            for place, part in zip(own, parts, strict=True):
+                places.setdefault(place, []).append(part)
+        return [tuple(parts) for parts in places.values()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, in an executor."""
-        part: Part | None = partition.value
-        if part is None:
-            return
+        parts: tuple[Part, ...] | None = partition.value
+        for part in parts or ():
+            for batch in self._rows(part):
+                yield batch if part.takes is None else self._some(batch, takes=part.takes)
+
+    def _some(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
+        """The rows that take away, or those that add; without kinds all of them add."""
+        if self.kind_column is None:
+            return batch.slice(0, 0) if takes else batch
+        taken = pc.is_in(batch.column(self.kind_column), pa.array(["-U", "-D"]))
+        return batch.filter(taken if takes else pc.invert(taken))
+
+    def _rows(self, part: Part) -> Iterator[pa.RecordBatch]:
         handle = self.stream.handle
         if part.schema_id > handle.newest_schema_id:
             handle = scans.today(handle, self.stream.fields, "follow()")
@@ -187,6 +221,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Told when a batch is through: a consumer's place moves behind it."""
         self.stream.place.reach(end["snapshot"] + 1)
+
+
+def _parts(found: Brought, tasks: Sequence[bytes | None]) -> list[Part]:
+    snapshot = found.snapshot
+    return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
 
 
 def limit_of(options: Mapping[str, str]) -> ReadLimit:
@@ -260,8 +299,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def user_of(checkpoint: str | None) -> str:
-    """The commit user of a query: the same one whenever it goes on from its checkpoint. Raises `InvalidOption`."""
+    """The commit user of a query: the same one whenever it goes on from its checkpoint. Raises `InvalidOption`, `Corrupt`.
+
+    A checkpoint on a disk says which query began it: one that is begun anew in its place counts its batches from 0 again. Elsewhere its place has to do.
+    """
     if not checkpoint:
         msg = "a stream into a table commits each batch once, which it knows by its checkpoint: .option('checkpointLocation', …)"
         raise InvalidOption(msg, key="checkpointLocation")
-    return f"spark-{sha256(checkpoint.rstrip('/').encode()).hexdigest()[:32]}"
+    query = _query(checkpoint) or checkpoint.rstrip("/")
+    return f"spark-{sha256(query.encode()).hexdigest()[:32]}"
+
+
+def _query(checkpoint: str) -> str | None:
+    """The id that Spark drew for the query of a checkpoint before its first batch; None where that is on no disk of this machine."""
+    if not checkpoint.startswith("file:") and ":/" in checkpoint:
+        return None
+    store, path = storage.open(checkpoint)
+    try:
+        return str(json.loads(store.read(f"{path}/metadata"))["id"])
+    except FileMissing:
+        return None
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise Corrupt(f"{path}/metadata is no file of a checkpoint of Spark: {wrong}", path=f"{path}/metadata") from None

@@ -29,6 +29,7 @@ from lakekit.spark import session
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import conform
 from lakekit.write.shares import Cut, Share, Tasks
+from lakekit.write.spot import Remedies
 from lakekit.write.writers import Writers
 
 if TYPE_CHECKING:
@@ -45,10 +46,8 @@ GATHERED_BYTES = 32 << 20
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
 ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
-_ADVICE = {
-    ", or write with cast=True": " in Spark",
-    "(merge_schema=True, or t.alter)": "with t.alter",
-}
+IN_SPARK = Remedies(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
+"""Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
@@ -150,7 +149,7 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             writers.write(frame)
         messages = writers.prepare()
     except ANSWERED as wrong:
-        answer = refused(in_spark(wrong))
+        answer = refused(wrong)
     else:
         answer = [_answer(message) for message in messages]
     finally:
@@ -177,7 +176,7 @@ def _share(job: Job, first: pa.RecordBatch) -> Share | None:
 
 def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (_lifted(job, batch) for batch in _gathered(batches if job.cut is None else _of_one_task(batches)))
-    return conform.batches(rows, job.handle, row_kind=job.row_kind)
+    return conform.batches(rows, job.handle, row_kind=job.row_kind, remedies=IN_SPARK)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -222,14 +221,6 @@ def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
 def refused(wrong: LakekitError) -> list[pa.RecordBatch]:
     """What is wrong as the answer of a task."""
     return [_answer(wrong=wrong)]
-
-
-def in_spark(wrong: LakekitError) -> LakekitError:
-    """What is wrong with some rows, and what to do about it where they are Spark's: its writes have no `cast=` and no `merge_schema=`."""
-    text = wrong.message
-    for said, instead in _ADVICE.items():
-        text = text.replace(said, instead)
-    return type(wrong)(text, **{name: getattr(wrong, name) for name in wrong.names})
 
 
 def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:

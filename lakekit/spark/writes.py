@@ -25,7 +25,7 @@ from pyspark.sql import functions, types as spark_types
 
 from lakekit.care import maintain
 from lakekit.commit import abandoned, publish as publishing
-from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch
+from lakekit.errors import InvalidOption, LakekitError
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import asked, hashed, session, types, write_task
 from lakekit.spark.write_task import TASK, Job
@@ -179,11 +179,8 @@ def _check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> 
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    try:
-        for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind):
-            pass  # no row, only checks
-    except SchemaMismatch as wrong:
-        raise write_task.in_spark(wrong) from None
+    for _ in conform.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind, remedies=write_task.IN_SPARK):
+        pass  # no row, only checks
 
 
 def _shuffle_partitions(spark: SparkSession) -> int:

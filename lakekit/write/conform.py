@@ -28,7 +28,7 @@ from lakekit.types import MAX_LENGTH, STRINGS, DataType
 from lakekit.write import incoming
 from lakekit.write.fitting import fit, looks_inside
 from lakekit.write.incoming import BATCH_ROWS, Incoming, opened
-from lakekit.write.spot import Spot, short
+from lakekit.write.spot import OWN, Remedies, Spot, short
 from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Fit:
     cast: bool
     row_kind: str | None
     null_keys: bool
+    remedies: Remedies = OWN
 
     @property
     def is_keyed(self) -> bool:
@@ -61,14 +62,16 @@ class Fit:
         return self.handle.kind == "key"
 
 
-def batches(data: object, handle: Handle, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
+def batches(
+    data: object, handle: Handle, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: Remedies = OWN
+) -> Iterator[pl.DataFrame]:
     """The rows of `data`, which is anything API.md calls a frame, or an `Incoming`, in frames of about `batch_rows`.
 
     None: of a stream `BATCH_ROWS`; rows that are in memory anyway come in frames as big as half of the table's write buffer.
     Columns, options and, where all rows are in memory, every value are checked before the first frame is given; of a stream, the rows before a bad one are
-    given before its error. Raises `SchemaMismatch`, `ValueOutOfRange` naming column, row and value, `InvalidOption`.
+    given before its error. Raises `SchemaMismatch`, `ValueOutOfRange` naming column, row and value, `InvalidOption`; `remedies`: what they say is to be done.
     """
-    how = Fit(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle))
+    how = Fit(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=remedies)
     _check_kind_column(how)
     found = opened(data, handle, batch_rows=batch_rows or BATCH_ROWS)
     if found.schema is not None:
@@ -154,7 +157,7 @@ def _column(frame: pl.DataFrame, known: Known, how: Fit, first_row: int) -> tupl
     given = frame.get_column(field.name)
     if given.dtype == known.plain and (not given.null_count() or (known.type.nullable and field.default is None)):
         return given, True
-    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i)
+    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i, remedies=how.remedies)
     column = _with_default(fit(given, known.type, spot, cast=how.cast, null_keys=how.null_keys), field)
     return (column, True) if column is given else (column.alias(field.name), False)
 
@@ -170,7 +173,7 @@ def _check_columns(names: list[str], how: Fit) -> None:
     given = [name for name in names if name != how.row_kind or name in known]
     extra = [name for name in given if name not in known]
     if extra:
-        raise SchemaMismatch(_unknown(extra, given, handle), column=extra[0])
+        raise SchemaMismatch(_unknown(extra, given, how), column=extra[0])
     if how.row_kind is not None and how.row_kind not in names:
         found = ", ".join(names)
         raise SchemaMismatch(f"row_kind names column {how.row_kind!r}, which the rows for {handle.name} have not; they have {found}", column=how.row_kind)
@@ -187,8 +190,8 @@ def _keys_without_null(handle: Handle) -> frozenset[str]:
     return frozenset() if handle.options.primary_key_nullable else frozenset(handle.schema.primary_keys)
 
 
-def _unknown(extra: list[str], given: list[str], handle: Handle) -> str:
-    known = handle.schema.names
+def _unknown(extra: list[str], given: list[str], how: Fit) -> str:
+    known = how.handle.schema.names
     free = [name for name in known if name not in given]
     by_case = {name.lower(): name for name in known}
     near = [by_case[extra[0].lower()]] if extra[0].lower() in by_case else get_close_matches(extra[0], free or known, 1, 0.6)
@@ -199,9 +202,9 @@ def _unknown(extra: list[str], given: list[str], handle: Handle) -> str:
     elif near:
         hint = f" Did you mean {near[0]!r}?"
     else:
-        hint = " Drop it, or add it to the table (merge_schema=True, or t.alter)"
+        hint = f" Drop it{how.remedies.grow}"
     more = f" (nor {', '.join(map(repr, extra[1:]))})" if len(extra) > 1 else ""
-    return f"{handle.name} has no column {extra[0]!r}{more}; its columns are {', '.join(known)}.{hint}"
+    return f"{how.handle.name} has no column {extra[0]!r}{more}; its columns are {', '.join(known)}.{hint}"
 
 
 def _with_default(column: pl.Series, field: Field) -> pl.Series:

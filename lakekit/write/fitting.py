@@ -204,7 +204,7 @@ def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot, *, 
         return made
     changed = ~made.cast(have, strict=False).eq_missing(values)
     if changed.any():
-        raise spot.bad_value(changed, values, f"which {want} cannot hold without changing it", "Round it, or write with cast=True")
+        raise spot.bad_value(changed, values, f"which {want} cannot hold without changing it", f"Round it{spot.remedies.cast}")
     return made
 
 
@@ -244,7 +244,7 @@ def _retimed(values: pl.Series, dtype: pl.DataType, spot: Spot, *, cast: bool) -
     elif want < have:
         finer = ticks % (have // want) != 0
         if not cast and finer.any():
-            do = f"Cut it with .dt.truncate('1{dtype.time_unit}'), or write with cast=True"
+            do = f"Cut it with {spot.remedies.cut.format(unit=dtype.time_unit)}{spot.remedies.cast}"
             raise spot.bad_value(finer, values, f"which is finer than the column's {dtype.time_unit}", do)
         ticks = ticks // (have // want)
     return ticks.cast(dtype)
@@ -266,7 +266,7 @@ def _held(values: pl.Series, want: DataType, spot: Spot, *, cast: bool) -> pl.Se
         finer = ticks % _MILLI_NS != 0
         if finer.any():
             if not cast:
-                do = "Cut it to milliseconds, or write with cast=True"
+                do = f"Cut it to milliseconds{spot.remedies.cast}"
                 raise spot.bad_value(finer, values, "which is finer than the milliseconds that TIME has", do)
             return (ticks // _MILLI_NS * _MILLI_NS).cast(pl.Time)
     elif want.length is not None and want.length < MAX_LENGTH and (want.root in STRINGS or want.root in BINARIES):

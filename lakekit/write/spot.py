@@ -7,7 +7,7 @@ Rows are counted from 0 over all that one call was given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -26,6 +26,23 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """What a caller can do about rows that do not fit, in the words of the door they came through.
+
+    `cast` goes on after "Cast it" and "Round it", `cut` after "Cut it with", which is said of a time that is finer than `{unit}`, `grow` after "Drop it", which
+    is said of a column that the table has not.
+    """
+
+    cast: str = ", or write with cast=True"
+    cut: str = ".dt.truncate('1{unit}')"
+    grow: str = ", or add it to the table (merge_schema=True, or t.alter)"
+
+
+OWN = Remedies()
+"""Those of `t.append` and `t.upsert`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
     """Some values of a column: `path` names the part of it that they are, `row_of` gives the row of the i-th, counted from 0 over all rows handed in."""
 
@@ -33,11 +50,12 @@ class Spot:
     path: str
     table: str
     row_of: Callable[[int], int]
+    remedies: Remedies = OWN
 
     def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> Spot:
         """A part of these values; `row_of` gives the place of its i-th value among them, the same place where nothing is said."""
         own = self.row_of
-        return Spot(column=self.column, path=f"{self.path}.{name}", table=self.table, row_of=own if row_of is None else lambda i: own(row_of(i)))
+        return replace(self, path=f"{self.path}.{name}", row_of=own if row_of is None else lambda i: own(row_of(i)))
 
     def bad_value(self, wrong: pl.Series, values: pl.Series, why: str, do: str) -> ValueOutOfRange:
         """The error about the first value where `wrong`, a mask, is true."""
@@ -54,7 +72,7 @@ class Spot:
 
     def bad_type(self, found: object, want: DataType, *, castable: bool = True) -> SchemaMismatch:
         """The error about values of a type that is not cast by itself."""
-        do = "Cast it, or write with cast=True" if castable else "Make it of that type"
+        do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
         return SchemaMismatch(f"column {self.path} of {self.table} is {want}, the rows have {found}. {do}", column=self.column)
 
 

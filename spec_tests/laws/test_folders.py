@@ -180,6 +180,8 @@ def test_what_needs_snapshots_is_refused_by_name(tmp_path):
             t.scan(**asked)
     with pytest.raises(Unsupported, match="merge_schema"):
         t.append([], merge_schema=True)
+    with pytest.raises(SchemaMismatch, match=r"has no column 'extra'.* Drop it$"):
+        t.append([{"extra": 1}])
 
 
 def test_definitions_that_make_no_sense(tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
@@ -256,6 +257,13 @@ REFUSED = {
     "no SQL": ({}, lambda t: t.delete("k ="), lk.SchemaMismatch, "is no SQL:"),
     "value": ({}, lambda t: t.update({"v": "'x'"}, where="true"), lk.SchemaMismatch, "INT"),
     "half": ({}, lambda t: t.update({"v": "v / 2"}, where="true"), lk.SchemaMismatch, "Cast it where the value is made"),
+    "digits": ({}, lambda t: t.update({"v": pl.lit(Decimal("1.5"))}, where="true"), lk.ValueOutOfRange, "Round it where the value is made$"),
+    "half put in": (
+        {},
+        lambda t: t.merge(pl.DataFrame({"k": [9], "v": [0.5]}), lk.when_not_matched(), on=["k"]),
+        lk.SchemaMismatch,
+        "the rows have Float64. Cast it where the value is made$",
+    ),
     "types": ({}, lambda t: t.merge(pl.DataFrame({"k": ["1"]}), UPDATE_ALL, on=["k"]), lk.SchemaMismatch, "k is Int32, _lakekit_source.k is String"),
     "too big": ({}, lambda t: t.update({"v": pl.lit(2**40)}, where="true"), lk.LakekitError, "v"),
     "aggregate": ({}, lambda t: t.update({"v": pl.col("v").max()}, where="true"), lk.SchemaMismatch, "more than one row"),
@@ -280,6 +288,30 @@ def test_refused(tmp_path, why):
     with pytest.raises(error, match=words):
         done(table)
     assert files(table) == before
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("at >= '2024-03-31 12:00:00'", [0, 6]),
+        ("at >= '2024-03-31T12:00:00+06:00'", [0]),
+        (pl.col("at") >= datetime(2024, 3, 31, 12, tzinfo=timezone(timedelta(hours=6))), [0]),
+        ("at >= TIMESTAMP '2024-03-31 12:00:00'", None),
+        (pl.col("at") >= datetime(2024, 3, 31, 12), None),  # noqa: DTZ001
+        (pl.col("at") == pl.col("at").dt.replace_time_zone(None), None),
+    ],
+)
+def test_a_moment_with_a_zone(tmp_path, where, left):
+    """A text without one is of UTC; Polars compares no moment of a zone with one that has none, and says so only while it computes."""
+    table = lk.create(tmp_path / "t", {"h": "INT", "at": "TIMESTAMP_LTZ(6)"})
+    table.append([{"h": hour, "at": datetime(2024, 3, 31, hour, tzinfo=UTC)} for hour in range(0, 24, 6)])
+    if left is not None:
+        table.delete(where)
+        assert sorted(table.scan().collect()["h"]) == left
+        return
+    with pytest.raises(lk.SchemaMismatch, match=r"a moment that has a zone with one that has none.* tzinfo=…\)$"):
+        table.delete(where)
+    assert len(table.snapshots()) == 1
 
 
 def test_what_cannot_be_meant():

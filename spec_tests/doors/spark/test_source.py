@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -229,6 +230,49 @@ def test_what_changed_is_seen_after_attaching_again(shop):
     catalog["lake_shop.Plain"].alter(lk.add_column("w", "INT"))
     assert attach(spark, catalog, database="lake_shop") == ["lake_shop.Plain", "lake_shop.orders"]
     assert spark.table("lake_shop.plain").columns == ["k", "v", "w"]
+
+
+def test_names_that_differ_in_case_alone_and_tables_that_are_gone(known, tmp_path):
+    catalog = lk.connect(tmp_path)
+    catalog.create_database("lake_case")
+    for number, name in enumerate(("T", "gone", "t")):
+        catalog.create_table(f"lake_case.{name}", {"k": "BIGINT"}).append([{"k": number}])
+    with pytest.warns(UserWarning, match=r"lake_case\.t is not attached: Spark does not tell it from lake_case\.T"):
+        assert attach(known, catalog) == ["lake_case.T", "lake_case.gone"]
+    assert told(known.table("lake_case.t")) == [(0,)]
+    catalog.drop_table("lake_case.T")
+    catalog.drop_table("lake_case.gone")
+    assert attach(known, catalog) == ["lake_case.t"]
+    assert told(known.table("lake_case.t")) == [(2,)]
+    assert [row.tableName for row in known.sql("SHOW TABLES IN lake_case").collect()] == ["t"]
+    known.sql("DROP DATABASE lake_case CASCADE")
+    assert catalog["lake_case.t"].scan().collect().rows() == [(2,)]
+
+
+def test_a_session_that_keeps_its_tables_in_the_lake(known, tmp_path):
+    """Spark deletes the folder of a database that is dropped, and would take the tables of the lake along."""
+    place = known.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
+    for warehouse, is_there in ((str(tmp_path), True), (place, False)):
+        catalog = lk.connect(warehouse)
+        catalog.create_database("lake_inside", if_not_exists=True)
+        try:
+            table = catalog.create_table("lake_inside.t", {"k": "BIGINT"})
+            if is_there:
+                known.sql(f"CREATE DATABASE lake_inside LOCATION '{tmp_path}/lake_inside.db'")
+            with pytest.raises(InvalidOption, match=r"the session keeps database lake_inside in .*lake_inside\.db, where lake_inside\.t lies"):
+                attach(known, catalog, database="lake_inside")
+            assert known.catalog.databaseExists("lake_inside") == is_there
+            assert table.scan().collect().is_empty()
+        finally:
+            known.sql("DROP DATABASE IF EXISTS lake_inside CASCADE")
+            shutil.rmtree(f"{warehouse}/lake_inside.db", ignore_errors=True)
+
+
+def test_what_is_no_catalog(known, tmp_path):
+    with pytest.raises(TypeError, match=r"takes a catalog, not str: lk\.connect"):
+        attach(known, str(tmp_path))
+    with pytest.raises(TypeError, match="database= is a name, not list"):
+        attach(known, lk.connect(tmp_path), database=["shop"])
 
 
 def test_somebody_elses_table_is_left_alone(shop):

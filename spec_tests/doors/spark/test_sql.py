@@ -631,3 +631,26 @@ def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
     monkeypatch.setattr(SparkDoor, "zone", property(lambda _: "Europe/Berlin"))
     call = Call(Asked(door=SparkDoor(spark), catalog=cat, words=Words.of("CALL")))
     assert call.time("2024-07-01 12:00:00") == datetime(2024, 7, 1, 10, tzinfo=UTC)
+
+
+def test_a_moment_without_a_zone_is_of_utc_in_python_and_of_the_session_in_sql(spark, cat):
+    """What is said to lakekit means the same with and without Spark; what is said to Spark means what Spark says."""
+    t = cat.create_table("shop.moments", {"h": "INT", "at": "TIMESTAMP_LTZ(6)"})
+    t.append([{"h": hour, "at": datetime(2024, 7, 1, hour, tzinfo=UTC)} for hour in (9, 10, 11, 12)])
+    where = "at >= '2024-07-01 12:00:00'"
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        for native in ("on", "off"):
+            assert [row.h for row in ls.read(spark, t, where=where, options={"spark.read.native": native}).collect()] == [12]
+        assert sorted(row.h for row in ls.read(spark, t).where(where).collect()) == [10, 11, 12]
+        assert sorted(row.h for row in ls.sql(spark, f"SELECT h FROM shop.moments WHERE {where}", catalog=cat).collect()) == [10, 11, 12]
+        with pytest.raises(SchemaMismatch, match="a moment that has a zone with one that has none"):
+            ls.read(spark, t, where="at >= TIMESTAMP '2024-07-01 12:00:00'")
+        ls.delete(spark, t, where)
+        assert sorted(t.scan().collect()["h"]) == [9, 10, 11]
+        ls.sql(spark, f"DELETE FROM shop.moments WHERE {where}", catalog=cat)
+        assert t.scan().collect()["h"].to_list() == [9]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+        cat.drop_table("shop.moments")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -163,6 +164,61 @@ def test_from_table_to_table_each_row_once(known, tmp_path):
     users = target.snapshots()["commit_user"].unique().to_list()
     assert len(users) == 1
     assert target.snapshots()["commit_identifier"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["lookup", "input", "overwritten", "in partitions"])
+def test_rows_of_a_key_stay_in_their_order(known, tmp_path, kind):
+    """Many snapshots in one batch: tasks run side by side, and which of them wrote last nobody knows. All rows of a key are one task's."""
+    if kind == "in partitions":  # a key moves between them
+        columns, how = {"k": "BIGINT NOT NULL", "v": "STRING", "p": "INT"}, {"primary_keys": ["k"], "partition_keys": ["p"]}
+        table = lk.create(tmp_path / "t", columns, options={"changelog-producer": "lookup"}, **how)
+        target = lk.create(tmp_path / "u", columns, primary_keys=["k"], options={"bucket": "2"})
+    else:
+        more = {"streaming_read_overwrite": "true"} if kind == "overwritten" else {}
+        table = keyed(tmp_path / "t", bucket="3", changelog_producer="lookup" if kind == "lookup" else "input", **more)
+        target = keyed(tmp_path / "u", bucket="2")
+    columns = [field.name for field in table.schema.fields]
+    for at in range(14):
+        rows = pl.DataFrame({"k": range(6), "v": [f"{at}-{k}" for k in range(6)], "p": [at % 3] * 6}, schema_overrides={"p": pl.Int32})
+        if kind == "overwritten" and at % 4 == 3:
+            table.overwrite(rows.select(columns))
+        else:
+            table.upsert(rows.select(columns))
+    begin = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
+    run(known.readStream.format("lakekit").option("row_kind", "op").options(**begin).load(table.location), target, tmp_path / "c", row_kind="op")
+    assert target.snapshots()["commit_identifier"].to_list() == [0]
+    assert target.scan().sort("k").collect().rows() == table.scan().sort("k").collect().rows()
+
+
+def test_a_bucket_is_one_task_of_a_batch(tmp_path):
+    table = keyed(tmp_path / "t", bucket="3", changelog_producer="input")
+    for at in range(4):
+        table.upsert(pl.DataFrame({"k": range(40), "v": [str(at)] * 40}))
+    stream = reader(table, **{"scan.mode": "from-snapshot", "scan.snapshot-id": "1"})
+    parts = stream.partitions(NOWHERE, stream.latestOffset(NOWHERE, ReadAllAvailable()))
+    told = [[tuple(row.values()) for batch in stream.read(part) for row in batch.to_pylist()] for part in parts]
+    assert len(told) == 3
+    assert sorted(k for rows in told for k in {k for k, _ in rows}) == list(range(40))
+    assert all([int(v) for _, v in rows] == sorted(int(v) for _, v in rows) for rows in told)
+
+
+def test_a_checkpoint_that_is_begun_anew_is_another_query(known, tmp_path):
+    """Its batches are numbered from 0 again, and are other ones: taken for those that the table has they would be lost."""
+    table, target, place = lk.create(tmp_path / "t", {"k": "BIGINT"}), lk.create(tmp_path / "u", {"k": "BIGINT"}), tmp_path / "checkpoint"
+    table.append([{"k": 1}])
+
+    def stream():
+        run(known.readStream.format("lakekit").load(table.location), target, place)
+        return sorted(target.scan().collect()["k"])
+
+    assert (stream(), stream()) == ([1], [1])
+    shutil.rmtree(place)
+    table.append([{"k": 2}])
+    assert stream() == [1, 1, 2]
+    assert len(set(target.snapshots()["commit_user"])) == 2
+    spelled = {streams.user_of(str(text)) for text in (place, f"{place}/", f"file:{place}", f"file://{place}")}
+    assert spelled == {target.snapshots()["commit_user"][-1]}
+    assert streams.user_of("hdfs://there/c") == streams.user_of("hdfs://there/c/") not in spelled
 
 
 def test_a_batch_that_is_replayed_is_there_already(tmp_path):

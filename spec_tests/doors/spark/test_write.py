@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import lakekit as lk
 from lakekit.errors import Conflict, InvalidOption, SchemaMismatch, Unsupported, ValueOutOfRange
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
+from lakekit.spark import write_task  # noqa: E402
+from lakekit.write import spot  # noqa: E402
+
 pytestmark = pytest.mark.spark
 
 COLUMNS = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "STRING", "n": "INT"}
@@ -161,7 +165,7 @@ def same_error(spark, t, batch: pl.DataFrame, kind):
     with pytest.raises(kind) as there:
         ls.write(frame_of(spark, batch), t)
     wanted = str(here.value)
-    for argument, instead in ((", or write with cast=True", " in Spark"), ("(merge_schema=True, or t.alter)", "with t.alter")):  # ls.write has none
+    for argument, instead in zip(astuple(spot.OWN), astuple(write_task.IN_SPARK), strict=True):  # ls.write has none
         wanted = wanted.replace(argument, instead)
     assert str(there.value) == wanted
     assert there.value.column == here.value.column
@@ -213,6 +217,9 @@ def test_advice_is_of_what_a_write_of_spark_takes(spark, tmp_path):
         ls.write(frame_of(spark, rows(0, 2).with_columns(v=pl.lit(True))), t)
     with pytest.raises(SchemaMismatch, match=r"Drop it, or add it to the table with t\.alter$"):
         ls.write(frame_of(spark, rows(0, 2).with_columns(another=pl.lit(1))), t)
+    coarse = lk.create(tmp_path / "c", {"at": "TIMESTAMP(3)"})
+    with pytest.raises(ValueOutOfRange, match=r"Cut it with date_trunc\('MILLISECOND', …\) in Spark$"):
+        ls.write(spark.sql("SELECT timestamp_ntz'2024-03-31 12:00:00.000001' AS at"), coarse)
 
 
 def test_a_time_beyond_the_day_is_no_null(spark, tmp_path):
