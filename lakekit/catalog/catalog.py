@@ -161,7 +161,7 @@ class Catalog:
         if parsed.database == names.SYSTEM:
             return cast("Table", global_tables.GlobalTable(catalog=self, name=global_tables.check(name.partition(".")[2])))
         metastore = self._names()
-        found = self._table(metastore, parsed, Frozen({key: value for key, value in (options or {}).items() if value is not None}))
+        found = self._table(metastore, parsed, Frozen(options or {}))
         if not metastore.has_table(parsed.database, parsed.table):
             view = None if parsed.branch or parsed.system else views.known(self, metastore, parsed, self._seen.views)
             if view is None:

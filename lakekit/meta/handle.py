@@ -111,8 +111,7 @@ class Handle:
     def with_options(self, options: Mapping[str, Any]) -> Handle:
         """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
         changed = self.options.changed(options)
-        dynamic = {key: value for key, value in {**self.dynamic, **options}.items() if value is not None}
-        return replace(self, options=changed, dynamic=Frozen(dynamic), layout=_layout(self.layout, changed))
+        return replace(self, options=changed, dynamic=Frozen({**self.dynamic, **options}), layout=_layout(self.layout, changed))
 
     def on_branch(self, name: str) -> Handle:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
@@ -135,7 +134,7 @@ def open_handle(
 
     Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`, `Corrupt`.
     """
-    dynamic = {key: value for key, value in (options or {}).items() if value is not None}
+    dynamic = options or {}
     asked = path if isinstance(path, str) else path.__fspath__()
     if storage is None:
         storage, root = storages.open(path, storage_options)

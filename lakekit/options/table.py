@@ -421,7 +421,9 @@ class TableOptions:
             own = own_key(key)
             for same in (own, *(old for old, now in OLDER.items() if now == own)):
                 given.pop(same, None)
-            if value is not None:
+            if value is None:
+                check_known(own, "None")
+            else:
                 given[own] = spell(own, value)
         found = TableOptions.parse(given, kind=self.kind)
         for key in dynamic:
@@ -560,6 +562,13 @@ def own_key(key: str) -> str:
     return OLDER.get(key, key)
 
 
+def check_known(key: str, shown: str) -> None:
+    """Raises `InvalidOption` for a key nobody knows, naming the nearest."""
+    if not is_known(key):
+        near = nearest(key, [*BY_KEY, *OLDER])
+        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=shown)
+
+
 def spell(key: str, value: object) -> str:
     """A caller's value as the text that a schema file would hold, checked. Raises `InvalidOption`."""
     if isinstance(value, bool):
@@ -567,9 +576,7 @@ def spell(key: str, value: object) -> str:
     if not isinstance(value, (str, int, float)):
         raise InvalidOption(f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100])
     shown = str(value)
-    if not is_known(key):
-        near = nearest(key, [*BY_KEY, *OLDER])
-        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=shown)
+    check_known(key, shown)
     if key in BY_KEY:
         BY_KEY[key][1].value(shown, key)
     return shown

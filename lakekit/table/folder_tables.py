@@ -144,11 +144,10 @@ class FormatTable(Table):
         return statement(self.name, self.facts())
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same table with dynamic options put over its own. Raises `InvalidOption`."""
+        """The same table with dynamic options put over its own; None takes one away. Raises `InvalidOption`."""
         self.facts().with_options(options)
-        merged = {**self.dynamic, **options}
         given = {one.name: getattr(self, one.name) for one in members(self) if one.init and one.name != "_seen"}
-        return type(self)(**{**given, "dynamic": Frozen({key: value for key, value in merged.items() if value is not None})})
+        return type(self)(**{**given, "dynamic": Frozen({**self.dynamic, **options})})
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""

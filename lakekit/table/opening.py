@@ -26,14 +26,11 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     """The Paimon table at a path.
 
     `path` is a folder, or an URL of an object store: `s3://bucket/…`, `gs://…`, `az://…`, `abfss://…` (with the extra lakekit[cloud]). `options` are dynamic
-    options, put over those of the table. `storage_options` are for the store, by the names of Paimon (`s3.endpoint`, `s3.access-key`, …), of obstore and
-    Polars (`aws_endpoint_url`, …), and `timeout`, `max_retries`; what is not given comes from the environment. They appear in no repr.
+    options, put over those of the table; None takes one away. `storage_options` are for the store, by the names of Paimon (`s3.endpoint`, `s3.access-key`, …),
+    of obstore and Polars (`aws_endpoint_url`, …), and `timeout`, `max_retries`; what is not given comes from the environment. They appear in no repr.
 
     Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
     """
     _, root = storages.open(path, storage_options)
-    given = Frozen({key: value for key, value in (options or {}).items() if value is not None})
-    found = Table(
-        location=root, name=name_of(root), branch_name=branch, dynamic=given, storage_options=None if storage_options is None else Frozen(storage_options)
-    )
-    return of_kind(found)
+    kept = None if storage_options is None else Frozen(storage_options)
+    return of_kind(Table(location=root, name=name_of(root), branch_name=branch, dynamic=Frozen(options or {}), storage_options=kept))

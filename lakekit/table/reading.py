@@ -122,10 +122,9 @@ class Reading(Opened):
         return explain.explain(source, asked, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same table with dynamic options put over its own, each checked. Raises `InvalidOption`."""
+        """The same table with dynamic options put over its own, each checked; None takes one away, the table's own too. Raises `InvalidOption`."""
         self.handle().with_options(options)
-        merged = {**self.dynamic, **options}
-        return replace(self, dynamic=Frozen({key: value for key, value in merged.items() if value is not None}), _seen=type(self._seen)())
+        return replace(self, dynamic=Frozen({**self.dynamic, **options}), _seen=type(self._seen)())
 
     def branch(self, name: str) -> Self:
         """The same table seen from a branch. Raises `BranchNotFound`."""

@@ -292,7 +292,7 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     storage.put(f"{ROOT}/schema/schema-9", schema_bytes(9, comment="nine"))
     opened = open_handle(ROOT, storage=storage, options={"scan.snapshot-id": 1, "scan.mode": None})
     assert (opened.schema.id, opened.options.bucket, opened.options.scan_snapshot_id, opened.fallback_branch) == (10, 4, 1, "b")
-    assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1}, "1", "key")
+    assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1, "scan.mode": None}, "1", "key")
     assert opened.layout.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
     assert [schema.id for schema in schemas.all(opened)] == [0, 9, 10]
     then = opened.with_schema(schemas.read(opened, 9))
@@ -300,8 +300,13 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     now = handle.with_schema(schemas.latest(handle))
     assert (now.schema.id, now.options.bucket) == (10, 4)
     assert opened.with_options({"scan.snapshot-id": None}).options.scan_snapshot_id is None
-    with pytest.raises(InvalidOption):
-        opened.with_options({"no": "such"})
+    for of_the_table in (opened.with_options({"scan.fallback-branch": None}), opened.with_options({"scan.fallback-branch": None}).with_schema(opened.schema)):
+        assert of_the_table.fallback_branch is None
+    for value in ("such", None):
+        with pytest.raises(InvalidOption, match="no option is called 'no'"):
+            opened.with_options({"no": value})
+    with pytest.raises(InvalidOption, match="fixed when a table is made"):
+        opened.with_options({"data-file.path-directory": None})
 
 
 def test_a_schema_that_is_not_there_is_told() -> None:

@@ -60,11 +60,12 @@ def answers(table: lk.Table, asked: pl.Expr) -> pl.DataFrame:
 def test_what_is_asked_again(tmp_path: Path, partition: list[str]) -> None:
     table = lk.create(tmp_path / "t", rows(0).schema, partition_keys=partition, options=OPTIONS)
     plain = table.with_options({"file-index.read.enabled": "false"})
+    others = {"file-index.bitmap.columns": "s", "file-index.bitmap.k.index-block-size": None, "file-index.bloom-filter.columns": "k"}
     changes = [
         lambda: [table.append(rows(at, p=at % 2)) for at in range(0, 60, 10)],
         lambda: table.delete(pl.col("k") == 41),
         lambda: table.append(rows(15, p=1)),
-        lambda: table.with_options({"file-index.bitmap.columns": "s", "file-index.bloom-filter.columns": "k"}).append(rows(20, p=1)),
+        lambda: table.with_options(others).append(rows(20, p=1)),
         lambda: table.alter(lk.update_type("k", "BIGINT")),
         lambda: table.append(rows(18, p=2).with_columns(pl.col("k").cast(pl.Int64))),
         lambda: table.compact(full=True),
