@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakekit.change.keys import shown
 from lakekit.errors import InvalidOption
 from lakekit.lsm import aggregates, rule
-from lakekit.options.table import SEQUENCE_GROUP
+from lakekit.options.declared import SEQUENCE_GROUP
 
 if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema

@@ -15,7 +15,8 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
-from lakekit.options.table import BY_KEY, ELSEWHERE, FIELD_KEYS, FIELD_OPTIONS, OLDER, SEQUENCE_GROUP, is_known, own_key, spell
+from lakekit.options.declared import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
+from lakekit.options.table import BY_KEY, FIELD_KEYS, OLDER, is_known, own_key, spell
 from lakekit.world import caution
 
 if TYPE_CHECKING:

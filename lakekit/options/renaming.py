@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.options.table import FIELD_KEYS, SEQUENCE_GROUP
+from lakekit.options.declared import SEQUENCE_GROUP
+from lakekit.options.table import FIELD_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
 from lakekit.meta import consumers, snapshots
-from lakekit.options.table import SCAN_MODES
+from lakekit.options.declared import SCAN_MODES
 from lakekit.read import travel
 from lakekit.read.travel import Position
 from lakekit.world import caution
