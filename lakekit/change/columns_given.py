@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from lakekit.errors import Corrupt, SchemaMismatch
 from lakekit.format.dtypes import paimon_type
-from lakekit.types import DataType, Field, from_arrow, parse
+from lakekit.types import DataType, Field, parse
+from lakekit.types.arrow import from_arrow
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.types import TIMESTAMPS, Instant, part, timestamp_unit, to_arrow
+from lakekit.types import TIMESTAMPS, Instant, part
+from lakekit.types.arrow import timestamp_unit, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

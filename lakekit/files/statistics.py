@@ -25,7 +25,8 @@ from lakekit.errors import InvalidOption
 from lakekit.format.told import REALS, Told
 from lakekit.model.data_file import Stats
 from lakekit.options.frozen import EMPTY
-from lakekit.types import STRINGS, TIMESTAMPS, timestamp_unit
+from lakekit.types import STRINGS, TIMESTAMPS
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

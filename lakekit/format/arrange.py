@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from lakekit.errors import LimitExceeded
 from lakekit.format.writing import map_types, refuse_null, refuse_null_key
-from lakekit.types import STRINGS, DataType, Field, part, timestamp_unit, to_arrow
+from lakekit.types import STRINGS, DataType, Field, part
+from lakekit.types.arrow import timestamp_unit, to_arrow
 
 _FLAT = pa.int64()
 _MOST = 2**31 - 1

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.format.arrange import bits, rebased
 from lakekit.format.writing import map_types, refuse_type
-from lakekit.types import BINARIES, STRINGS, part, timestamp_unit
+from lakekit.types import BINARIES, STRINGS, part
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

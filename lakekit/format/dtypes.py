@@ -17,7 +17,8 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch
 from lakekit.options.features import refuse
-from lakekit.types import MAX_LENGTH, DataType, Field, part, timestamp_unit
+from lakekit.types import MAX_LENGTH, DataType, Field, part
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,7 +21,8 @@ from lakekit.format.parquet_schema import nested_id
 from lakekit.format.writing import map_types, refuse_name, refuse_type
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import read_size
-from lakekit.types import TIMESTAMPS, part, timestamp_unit
+from lakekit.types import TIMESTAMPS, part
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, STRUCT, Struct
 from lakekit.format.writing import map_types, refuse_type
-from lakekit.types import part, timestamp_unit
+from lakekit.types import part
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -33,7 +33,7 @@ from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
 from lakekit.format.told import REALS, Told, chunks_tell, has_nan
 from lakekit.format.writing import BLOCK_BYTES, refuse_null
 from lakekit.options.option import read_boolean, read_size
-from lakekit.types import DataType, timestamp_unit
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakekit.format.parquet_chunks import Chunk, Group
     from lakekit.format.parquet_few import Leaf
     from lakekit.format.writing import Encoding
-    from lakekit.types import Field
+    from lakekit.types import DataType, Field
 
 CREATED_BY = b"lakekit"
 CODECS = {

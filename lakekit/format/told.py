@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, timestamp_unit
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
+from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from lakekit.format.thrift import Struct

@@ -21,7 +21,8 @@ from lakekit.predicate import columns
 from lakekit.read import prune
 from lakekit.read.derived import kept
 from lakekit.read.prune import Bounds
-from lakekit.types import BINARIES, INTEGERS, to_arrow
+from lakekit.types import BINARIES, INTEGERS
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

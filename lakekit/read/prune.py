@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.predicate import And, Leaf, Or, Predicate, literal
-from lakekit.types import INTEGERS, TIMESTAMPS, DataType, Instant, timestamp_unit, to_arrow
+from lakekit.types import INTEGERS, TIMESTAMPS, DataType, Instant
+from lakekit.types.arrow import timestamp_unit, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable

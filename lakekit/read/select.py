@@ -16,7 +16,7 @@ from lakekit.codec.hashing import buckets, hash_columns
 from lakekit.files.places import partition_path
 from lakekit.predicate import Leaf, Predicate, conjuncts
 from lakekit.read.prune import as_scalar, padded
-from lakekit.types import to_arrow
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

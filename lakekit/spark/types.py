@@ -22,7 +22,8 @@ from pyspark.sql import types as spark
 
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.format.arrange import Form, arranged
-from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part, to_arrow
+from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

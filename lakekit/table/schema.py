@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from lakekit.draw import html, words
 from lakekit.format.dtypes import polars_schema
-from lakekit.types import Field, to_arrow_field
+from lakekit.types.arrow import to_arrow_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.model.schema import TableSchema
+    from lakekit.types import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

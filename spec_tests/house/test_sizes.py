@@ -6,15 +6,13 @@ import pytest
 
 from spec_tests.house.source import functions, modules, name, tree
 
-ONE_TABLE_EACH = {"lakekit/types.py"}
-"""One long table each: held by their longest function alone."""
 LINES, FUNCTION_LINES, POSITIONAL = 500, 60, 6
 
 
 @pytest.mark.parametrize("path", modules(), ids=name)
 def test_size(path):
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LINES or name(path) in ONE_TABLE_EACH, f"{lines} lines"
+    assert lines <= LINES, f"{lines} lines"
     wrong = []
     for function in functions(tree(path)):
         length = (function.end_lineno or function.lineno) - function.lineno + 1

@@ -22,7 +22,8 @@ from lakekit.read import frames, lazy, prune, scan, travel
 from lakekit.read.condition import predicate_of
 from lakekit.read.plan import _asked_once, plan_read
 from lakekit.testing.queries import conditions
-from lakekit.types import parse, to_arrow
+from lakekit.types import parse
+from lakekit.types.arrow import to_arrow
 from spec_tests.doors.views import CASES, collected, facts, table
 from spec_tests.longer import some
 
