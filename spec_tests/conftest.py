@@ -37,6 +37,8 @@ LONG = (
     "bench/test_ratios.py",
     "differential/test_regenerate.py",
     "differential/test_chance.py",
+    "doors/test_conformance.py",
+    "doors/spark/test_pipeline.py",
     "reliability/test_row_crashes.py",
     "differential/test_merge_functions.py",
     "reliability/test_row_race.py",

@@ -4,44 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 
 import lakekit as lk
-from lakekit.care import auto_tags, expire, expire_partitions, maintain, tags
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.care import auto_tags, expire, maintain, tags
+from lakekit.errors import InvalidOption
 from lakekit.meta import snapshots
-from lakekit.world import World, wall_clock_ms
+from lakekit.world import World
+from spec_tests.laws.aged import at, made, named, stamped
 from spec_tests.reliability.kept import needed, on_disk
-
-SCHEMA = {"k": "INT NOT NULL", "dt": "STRING NOT NULL"}
-DAY = 86_400_000
-
-
-def made(path, *, partitioned=False, **options):
-    given = {"bucket": "1", "sink.process-time-zone": "UTC", **options}
-    keys = {"primary_keys": ["k", "dt"], "partition_keys": ["dt"]} if partitioned else {"primary_keys": ["k"]}
-    return lk.create(str(path), SCHEMA, options=given, **keys)
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-
-
-def stamped(table: lk.Table, *times: str, watermark: bool = False) -> None:
-    """A snapshot at each time: its file says so, whoever made it."""
-    for text in times:
-        table.append([{"k": 1, "dt": "2024-01-01"}])
-        handle = table.handle()
-        snapshot = snapshots.latest(handle)
-        changed = replace(snapshot, watermark=at(text)) if watermark else replace(snapshot, time_millis=at(text))
-        handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())
-
-
-def named(table: lk.Table) -> list[tuple[str, int]]:
-    return sorted(table.tags().select("tag", "snapshot_id").rows())
 
 
 @pytest.mark.long
@@ -227,132 +200,6 @@ def test_empty_directories_go_where_the_option_says(tmp_path):
     table.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
     assert not (tmp_path / "t" / "dt=a").exists()
     assert (tmp_path / "t" / "dt=b" / "bucket-0").exists()
-
-
-# ---- partitions ----------------------------------------------------------------------------------------------------------------------------------------
-
-
-def test_partitions_expire_by_value_and_by_time(tmp_path):
-    table = made(tmp_path / "t", partitioned=True, **{"write-only": "true"})
-    days = ("2023-12-30", "2024-01-01", "nonsense", "2999-01-01")
-    for day in days:
-        table.append([{"k": 1, "dt": day}])
-    told = table.expire_partitions(expiration="7 d", dry_run=True)
-    assert told.partitions == ("dt=2023-12-30", "dt=2024-01-01")
-    assert table.expire_partitions(expiration="7 d", max_expires=1).partitions == ("dt=2023-12-30",)
-    assert table.expire_partitions(expiration="7 d", strategy="update-time").partitions == ()
-    assert sorted(table.scan().collect()["dt"]) == ["2024-01-01", "2999-01-01", "nonsense"]
-    later = replace(table.handle(), world=World(now_ms=lambda: wall_clock_ms(0) + at("2500-01-01")))
-    assert expire_partitions.expire(later, 7 * DAY, strategy="update-time").partitions == ("dt=2024-01-01", "dt=2999-01-01", "dt=nonsense")
-    with pytest.raises(InvalidOption):
-        table.expire_partitions()
-    with pytest.raises(InvalidOption):
-        table.expire_partitions(expiration="7 d", strategy="custom")
-    with pytest.raises(InvalidOption):
-        made(tmp_path / "plain").expire_partitions(expiration="7 d")
-
-
-def test_partitions_expire_after_commits_once_in_an_interval(tmp_path):
-    options = {"partition.expiration-time": "7 d", "partition.expiration-check-interval": "0 s", "partition.expiration-batch-size": "1"}
-    table = made(tmp_path / "t", partitioned=True).with_options(options)
-    table.append([{"k": 1, "dt": day} for day in ("2023-12-30", "2024-01-01", "2999-01-01")])
-    assert table.scan().collect()["dt"].to_list() == ["2999-01-01"]
-    assert table.snapshots()["kind"].to_list() == ["APPEND", "OVERWRITE", "OVERWRITE"]
-    handle = made(tmp_path / "u", partitioned=True).handle().with_options({**options, "partition.expiration-check-interval": "1 h"})
-    times = iter((0, 3_600_001, 3_600_002, 7_200_003))
-    handle = replace(handle, world=World(now_ms=lambda: next(times), new_id=lambda: "000000"))
-    assert [expire_partitions.is_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
-    assert expire_partitions.is_due(handle.with_options({"end-input.check-partition-expire": "true"}), ends=True)
-
-
-def test_partitions_are_said_to_be_complete(tmp_path):
-    table = made(tmp_path / "t", partitioned=True)
-    table.mark_partition_done([{"dt": "2024-01-01"}])
-    file = tmp_path / "t" / "dt=2024-01-01" / "_SUCCESS"
-    first = file.read_text(encoding="utf-8")
-    table.mark_partition_done([{"dt": "2024-01-01"}])
-    assert first.split(",")[0] == file.read_text(encoding="utf-8").split(",")[0], "it keeps the time when it came"
-    with pytest.raises(InvalidOption):
-        table.mark_partition_done([{}])
-    with pytest.raises(Unsupported):
-        table.with_options({"partition.mark-done-action": "success-file,http-report"}).mark_partition_done([{"dt": "x"}])
-
-
-def marked(path) -> list[str]:
-    """The partitions that are said to be complete; what was said is forgotten."""
-    found = sorted(path.rglob("_SUCCESS"))
-    for one in found:
-        one.unlink()
-    return [one.parent.name for one in found]
-
-
-def test_the_partitions_of_a_batch_are_complete_at_its_end(tmp_path):
-    """As the reference's sink does: those that rows were written to, of whoever commits once; a stream has no end."""
-    rows = [{"dt": f"2024-01-0{day}", "k": day} for day in (1, 2)]
-    options = {"partition.end-input-to-done": "true"}
-    table = made(tmp_path / "t", partitioned=True, **options)
-    table.upsert(rows)
-    assert marked(tmp_path) == ["dt=2024-01-01", "dt=2024-01-02"]
-    table.overwrite(rows[:1])
-    assert marked(tmp_path) == ["dt=2024-01-01"]
-    table.with_options({"write-only": "true"}).upsert(rows[1:])
-    assert marked(tmp_path) == ["dt=2024-01-02"], "nobody else knows it"
-    with table.writer() as writer:
-        writer.write(rows)
-        messages = writer.prepare()
-    assert marked(tmp_path) == []
-    table.commit(messages, commit_user="job")
-    assert marked(tmp_path) == ["dt=2024-01-01", "dt=2024-01-02"]
-    with table.writer(commit_user="stream") as writer:
-        writer.write(rows)
-        writer.commit(1)
-    table.compact(full=True)
-    table.upsert([])
-    assert marked(tmp_path) == []
-    table.with_options({"partition.end-input-to-done": "false"}).upsert(rows)
-    assert marked(tmp_path) == []
-    made(tmp_path / "u", **options).upsert(rows)
-    assert marked(tmp_path) == [], "it has no partitions"
-
-
-def test_statements_complete_the_partitions_whose_rows_they_changed(tmp_path):
-    """As the reference's connectors do; partitions that are dropped as a whole are not written to."""
-    days = ["2024-01-01", "2024-01-02", "2024-01-03"]
-    for keys in (["dt", "k"], []):
-        where = tmp_path / f"t{len(keys)}"
-        options = {"partition.end-input-to-done": "true", **({"bucket": "1"} if keys else {})}
-        table = lk.create(where, {"dt": "STRING", "k": "INT", "v": "INT"}, primary_keys=keys, partition_keys=["dt"], options=options)
-        table.append([{"dt": day, "k": k, "v": k} for day in days for k in range(4)])
-        assert marked(where) == [f"dt={day}" for day in days]
-        table.update({"v": 9}, where="dt = '2024-01-01' AND k = 1")
-        assert marked(where) == ["dt=2024-01-01"]
-        table.delete("dt = '2024-01-02' AND k = 1")
-        assert marked(where) == ["dt=2024-01-02"]
-        table.merge([{"dt": days[2], "k": 1, "v": 5}], lk.when_matched(update="all"), on=["dt", "k"])
-        assert marked(where) == ["dt=2024-01-03"]
-        table.delete("v = 1000")
-        table.delete("dt = '2024-01-02'")
-        table.truncate()
-        assert marked(where) == []
-
-
-def test_partitions_that_readers_see_only_when_compacted_are_complete_then(tmp_path):
-    for engine, waits in (("deduplicate", False), ("first-row", True)):
-        options = {"partition.end-input-to-done": "true", "merge-engine": engine, "bucket": "1"}
-        table = lk.create(tmp_path / engine, {"dt": "STRING", "k": "INT"}, primary_keys=["dt", "k"], partition_keys=["dt"], options=options)
-        table.with_options({"write-only": "true"}).upsert([{"dt": "a", "k": 1}])
-        assert marked(tmp_path) == ["dt=a"]
-        with table.writer(compact=True) as writer:
-            writer.compact(partition={"dt": "a"}, bucket=0, full=True)
-            assert writer.commit().kinds == ("COMPACT",)
-        assert marked(tmp_path) == (["dt=a"] if waits else [])
-
-
-def test_a_batch_whose_partitions_nobody_can_mark_is_committed_all_the_same(tmp_path):
-    table = made(tmp_path, partitioned=True, **{"partition.end-input-to-done": "true", "partition.mark-done-action": "success-file,http-report"})
-    with pytest.warns(UserWarning, match="marking partitions done afterwards failed .*http-report"):
-        assert table.upsert([{"dt": "2024-01-01", "k": 1}]).snapshot_ids == (1,)
-    assert table.scan().collect().height == 1
 
 
 # ---- tags ----------------------------------------------------------------------------------------------------------------------------------------------

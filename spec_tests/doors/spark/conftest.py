@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
+
+import lakekit as lk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +54,66 @@ def spark() -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.stop()
+
+
+@pytest.fixture(scope="module")
+def cat(tmp_path_factory: pytest.TempPathFactory) -> lk.Catalog:
+    """A catalog that no test changes."""
+    made = lk.connect(tmp_path_factory.mktemp("lake"))
+    made.create_database("shop")
+    t = made.create_table(
+        "shop.orders",
+        {
+            "id": "BIGINT NOT NULL",
+            "day": "STRING",
+            "n": "INT",
+            "price": "DECIMAL(10, 2)",
+            "x": "DOUBLE",
+            "d": "DATE",
+            "at": "TIMESTAMP(6)",
+            "ok": "BOOLEAN",
+            "f": "FLOAT",
+            "r": "ROW<a INT, b ROW<c STRING>>",
+        },
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    t.append(
+        [
+            {
+                "id": 1,
+                "day": "mon",
+                "n": 5,
+                "price": Decimal("1.50"),
+                "x": 0.5,
+                "d": date(2024, 3, 31),
+                "at": datetime.fromisoformat("2024-03-31T10:00:00"),
+                "ok": True,
+                "f": 0.1,
+                "r": {"a": 1, "b": {"c": "x"}},
+            },
+            {
+                "id": 2,
+                "day": "tue",
+                "n": -7,
+                "price": Decimal("2.25"),
+                "x": 1e10,
+                "d": date(2024, 4, 1),
+                "at": datetime.fromisoformat("2024-04-01T00:00:00"),
+                "ok": False,
+                "f": 0.25,
+                "r": {"a": 2, "b": {"c": None}},
+            },
+            {"id": 3, "day": "it's {a}%", "n": None, "price": None, "x": None, "d": None, "at": None, "ok": None},
+        ]
+    )
+    t.create_tag("first")
+    t.create_branch("dev")
+    t.append([{"id": 4, "day": "wed"}])
+    t.branch("dev").append([{"id": 9, "day": "dev"}])
+    made.create_table("shop.days", {"day": "STRING", "name": "STRING"}).append([{"day": "mon", "name": "Monday"}, {"day": "tue", "name": "Tuesday"}])
+    made.create_table("shop.parted", {"k": "INT", "n": "INT", "d": "DATE"}, partition_keys=["n", "d"])
+    return made
 
 
 def _classic() -> SparkSession:

@@ -485,8 +485,7 @@ def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: Spark
         table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
         table.upsert([{"k": 2, "v": "c"}])
         assert rows(ls.read(spark, table)) == ["(1, 'a')", "(2, 'c')"]
-        found = planned(table)
-        assert not any(SECRET_KEY.encode() in data for data in cut.tasks(found, found.raw, 1))
+        assert not any(SECRET_KEY.encode() in data for data in cut.tasks(planned(table), planned(table).raw, 1))
         clean = planned(table, **{"scan.snapshot-id": "1"})
         said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
         assert [native.alone(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]
