@@ -222,13 +222,13 @@ NAMED = {
         scenario.21 option.consumer.changelog-only procedure.reset_consumer procedure.clear_consumers
     """,
     "laws/test_care_after_commits.py::test_empty_directories_go_where_the_option_says": "option.snapshot.clean-empty-directories",
-    "laws/test_care_after_commits.py::test_partitions_expire_by_value_and_by_time": "procedure.expire_partitions",
-    "laws/test_care_after_commits.py::test_partitions_expire_after_commits_once_in_an_interval": """
+    "laws/test_partitions_aged.py::test_partitions_expire_by_value_and_by_time": "procedure.expire_partitions",
+    "laws/test_partitions_aged.py::test_partitions_expire_after_commits_once_in_an_interval": """
         option.partition.expiration-time option.partition.expiration-check-interval option.partition.expiration-batch-size
         option.end-input.check-partition-expire
     """,
-    "laws/test_care_after_commits.py::test_partitions_are_said_to_be_complete": "procedure.mark_partition_done option.partition.mark-done-action",
-    "laws/test_care_after_commits.py::test_the_partitions_of_a_batch_are_complete_at_its_end": "option.partition.end-input-to-done",
+    "laws/test_partitions_aged.py::test_partitions_are_said_to_be_complete": "procedure.mark_partition_done option.partition.mark-done-action",
+    "laws/test_partitions_aged.py::test_the_partitions_of_a_batch_are_complete_at_its_end": "option.partition.end-input-to-done",
     "laws/test_care_after_commits.py::test_tags_live_as_long_as_they_are_told": "procedure.expire_tags option.tag.default-time-retained",
     "laws/test_care_after_commits.py::test_rollback_goes_to_a_snapshot_a_tag_or_a_time": "procedure.rollback_to_timestamp",
     "laws/test_tag_sources.py::test_a_tag_is_of_the_first_snapshot_since_a_time": "procedure.create_tag_from_timestamp",
