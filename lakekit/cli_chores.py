@@ -96,7 +96,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"')
     one.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
-    one.add_argument("action", metavar="ACTION", choices=_BRANCHES, help=", ".join(_BRANCHES))
+    one.add_argument("action", metavar="ACTION", type=_short, choices=_BRANCHES, help=", ".join(_BRANCHES) + " (or fast-forward)")
     one.add_argument("name", metavar="NAME", nargs="?", help="of all but list: the branch")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
@@ -259,6 +259,11 @@ def tag(asked: argparse.Namespace, out: Out) -> None:
         case "rename":
             table.rename_tag(asked.name, new)
     _said(out, f"{table.name} · tag {asked.name}: {asked.action}d" + (f" to {new}" if asked.new else ""))
+
+
+def _short(action: str) -> str:
+    """What is done to a branch, by the word that the method has too."""
+    return "forward" if action == "fast-forward" else action
 
 
 def branch(asked: argparse.Namespace, out: Out) -> None:

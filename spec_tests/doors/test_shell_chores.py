@@ -160,7 +160,7 @@ def test_branches_and_rollback(run, table):
     assert table.branches()["branch"].to_list() == ["next"]
     assert run("branch", "forward", "next", "--dry-run")[1][0]["snapshot_ids"] == [3, 4]
     assert table.snapshots()["snapshot_id"].max() == 4
-    said = run("branch", "forward", "next", shape="table")[1]
+    said = run("branch", "fast-forward", "next", shape="table")[1]
     assert said.startswith(f"{table.name} · branch next: main follows it\n{table.name} · gone: 2 snapshots")
     assert table.snapshots()["snapshot_id"].max() == 2
     table.upsert([{"p": 0, "k": 9, "v": "late"}])
