@@ -437,7 +437,9 @@ def check_counts(told: lk.Explain, asked: lk.Table, asked_plans) -> None:
             assert mine[0].before <= files.height
         elif not pruned:
             assert chosen.height == files.height
-        steps = [step for step in steps if step not in mine + pruned]
+        named = [step for step in steps if step.what == f"rows{of}"]
+        assert [step.before for step in named] == [chosen["row_count"].sum()] * len(named)
+        steps = [step for step in steps if step not in mine + pruned + named]
         listed.append((files.height, files["size_bytes"].sum()))
         read.append((chosen.height, chosen["row_count"].sum(), chosen["size_bytes"].sum()))
     assert not steps
