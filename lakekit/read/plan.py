@@ -154,7 +154,7 @@ def plan_read(
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     if keep is not None:
-        funnel.steps.append(Step("files", _file_count(kept), len(funnel.entries), "partition"))
+        funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))  # of the kept ones some delete what others added
         condition = replace(condition, on_partition=())
     funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero))
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))

@@ -422,6 +422,13 @@ def test_the_counts_of_the_funnel_add_up(data):
     check_counts(told, table(case), plans(case, condition if condition is not None else pl.lit(value=True)))
 
 
+def test_the_funnel_begins_with_all_files_where_the_manifests_that_are_left_delete_what_others_added() -> None:
+    asked, condition = table("overwrite_partitions"), pl.col("p") == "n"
+    told = asked.explain(condition)
+    assert [(step.what, step.before, step.after) for step in told.steps] == [("manifests", 5, 1), ("files", 1, 1)]
+    check_counts(told, asked, plans("overwrite_partitions", condition))
+
+
 def check_counts(told: lk.Explain, asked: lk.Table, asked_plans) -> None:
     """What an explanation says of a table is what the plans say, and what a listing of the files shows, of every branch that is read."""
     steps, listed, read = list(told.steps), [], []
