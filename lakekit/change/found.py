@@ -144,7 +144,8 @@ class Found:
         if self.snapshot is None:
             return []
         there = plans.live(self.handle, self.snapshot).column("partition").unique()
-        chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
+        with computed(self.handle.name):
+            chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
         return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
 
 
