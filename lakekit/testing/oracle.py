@@ -14,7 +14,12 @@ from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from lakekit.codec import binary_row, hashing
+from lakekit.lsm.aggregates.pool import hash_order
 from lakekit.types import BINARIES, NESTED, part
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -404,7 +409,15 @@ def _nested(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[A
     if len(acc) >= function.count_limit:
         return acc
     rows = [row for row in acc if row is not None] + [row for row in value if row is not None][: function.count_limit - len(acc)]
-    return list({_nested_key(function, row): row for row in rows}.values()) if function.nested_key else rows
+    return _in_hash_order(function, list({_nested_key(function, row): row for row in rows}.values())) if function.nested_key else rows
+
+
+def _in_hash_order(function: FieldFunction, rows: list[Row]) -> list[Row]:
+    """Rows as a hash table of the reference gives them: where they are added to an older version, the limit takes the first of them."""
+    of = {inner.name: inner.type for inner in part(function.type.element).fields}
+    columns = [pa.array([row[name] for row in rows], to_arrow(of[name])) for name in function.nested_key]
+    hashes = hashing.hash_rows(binary_row.encode_columns(columns, [of[name] for name in function.nested_key]))
+    return [rows[at] for at in hash_order(hashes.tolist())]
 
 
 def _nested_partial(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
