@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.care import success_file
+from lakekit.care import done_report, success_file
 from lakekit.care.given import whole
 from lakekit.care.outcome import Expired
 from lakekit.commit.overwrite import Overwrite
@@ -129,11 +129,13 @@ def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None,
 
 
 def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Says that partitions are complete, in the way of `partition.mark-done-action`: `success-file` writes `_SUCCESS` into each one's directory.
+    """Says that partitions are complete, in the ways of `partition.mark-done-action`.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions.
+    `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service (`done_report`).
+    Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
+    `StorageFailed` for a service that does not answer.
     """
-    _check_action(handle)
+    _check_actions(handle)
     some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
     return _marked(handle, [_directory(handle, spec) for spec in some])
 
@@ -143,25 +145,35 @@ def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list
 
     Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
     """
-    _check_action(handle)
+    _check_actions(handle)
     options = handle.options
     waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
     rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
     return _marked(handle, [partition_path(handle, row).strip("/") for row in rows])
 
 
-def _check_action(handle: Handle) -> None:
-    others = [action for action in handle.options.partition_mark_done_action.split(",") if action.strip() != "success-file"]
-    if others:
-        raise Unsupported(
-            f"partition.mark-done-action of {handle.name} is {others[0].strip()!r}, which needs a metastore or another service; lakekit does success-file",
-            feature="procedure.mark_partition_done",
-        )
+def _check_actions(handle: Handle) -> None:
+    for action in _actions(handle):
+        if action == "http-report":
+            done_report.address(handle)
+        elif action != "success-file":
+            raise Unsupported(
+                f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does success-file and http-report",
+                feature="procedure.mark_partition_done",
+            )
+
+
+def _actions(handle: Handle) -> list[str]:
+    return list(dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")))
 
 
 def _marked(handle: Handle, directories: list[str]) -> list[str]:
     for directory in directories:
-        success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
+        for action in _actions(handle):
+            if action == "http-report":
+                done_report.report(handle, directory)
+            else:
+                success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
     return directories
 
 

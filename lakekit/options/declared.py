@@ -39,7 +39,7 @@ ELSEWHERE = frozenset(
     local-kv-db.block-size lookup.blob-as-descriptor lookup.cache.high-priority-pool-ratio lookup.continuous.discovery-interval
     lookup.remote-file.enabled lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
     manifest.merge-optimize.enabled metastore.tag-to-partition.preview partition.idle-time-to-report-statistic partition.mark-done-action.custom.class
-    partition.mark-done-action.http.params partition.mark-done-action.http.url pk-bitmap.index.columns pk-btree.index.columns
+    pk-bitmap.index.columns pk-btree.index.columns
     pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns precommit-compact row-tracking.partition-group-on-commit
     scalar-index.search-mode scan.max-splits-per-task sort-compaction.local-sample.magnification sort-compaction.range-strategy stream-scan-mode
     tag.callback.#.param tag.callbacks upsert-key variant.inferShreddingSchema variant.shredding.adaptive.maxInferBufferRow
@@ -252,6 +252,8 @@ class Declared:
     partition_expiration_time_ms: int | None = duration("partition.expiration-time", None, "Partition life time.")
     partition_legacy_name: bool = flag("partition.legacy-name", True, "Internal string form in directory names.")
     partition_mark_done_action: str = text("partition.mark-done-action", "success-file", "How a finished partition is announced.")
+    partition_mark_done_action_http_params: str | None = text("partition.mark-done-action.http.params", None, "What http-report tells along.")
+    partition_mark_done_action_http_url: str | None = text("partition.mark-done-action.http.url", None, "The web service that http-report tells.")
     partition_sink_strategy: str = choice("partition.sink-strategy", "none", "Shuffle by partition to limit open files.", "none hash")
     partition_timestamp_format_strict: bool = flag("partition.timestamp-format.strict", False, "Reject unparsable partition values.")
     partition_timestamp_formatter: str | None = text("partition.timestamp-formatter", None, "Formatter of partition times.")

@@ -434,6 +434,7 @@ OPTIONS = {
         changelog.num-retained.max changelog.num-retained.min changelog.time-retained consumer.changelog-only consumer.expiration-time
         end-input.check-partition-expire partition.end-input-to-done partition.expiration-batch-size partition.expiration-check-interval
         partition.expiration-max-num partition.expiration-strategy partition.expiration-time partition.mark-done-action partition.timestamp-formatter
+        partition.mark-done-action.http.params partition.mark-done-action.http.url
         partition.timestamp-pattern sink.process-time-zone sink.watermark-time-zone snapshot.clean-empty-directories snapshot.expire.limit
         snapshot.num-retained.max snapshot.num-retained.min snapshot.time-retained tag.automatic-completion tag.automatic-creation tag.batch.customized-name
         tag.create-success-file tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max
@@ -450,7 +451,7 @@ OPTIONS = {
         lookup.continuous.discovery-interval lookup.hash-load-factor lookup.merge-buffer-size lookup.merge-records-threshold lookup.remote-file.enabled
         lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field manifest.merge-optimize.enabled
         metastore.tag-to-partition.preview page-size partition.idle-time-to-report-statistic partition.mark-done-action.custom.class
-        partition.mark-done-action.http.params partition.mark-done-action.http.url partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
+        partition.sink-strategy postpone.batch-write-fixed-bucket.max-parallelism
         postpone.batch-write-fixed-bucket.rescale-load-factor precommit-compact read.batch-size row-tracking.partition-group-on-commit
         scan.fallback-branch.read-fail-fast scan.manifest.parallelism scan.max-splits-per-task scan.plan-auto-tag-for-read.time-retained
         scan.plan-sort-partition snapshot.expire.execution-mode snapshot.watermark-idle-timeout sort-compaction.local-sample.magnification

@@ -120,6 +120,7 @@ class Expiring(Opened):
     def mark_partition_done(self, partitions: Sequence[Mapping[str, Any]]) -> None:
         """Says that partitions, `[{"dt": "2024-03-31"}, …]`, are complete: writes a file `_SUCCESS` into each one's directory, or tells it the time.
 
-        Raises `ColumnNotFound`, `InvalidOption`, and `Unsupported` for other values of `partition.mark-done-action` than success-file.
+        With `partition.mark-done-action` http-report a web service is told too, or alone. Raises `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other
+        values of that option, `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
         """
         expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)

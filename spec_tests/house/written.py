@@ -229,6 +229,9 @@ NAMED = {
     """,
     "laws/test_partitions_aged.py::test_partitions_are_said_to_be_complete": "procedure.mark_partition_done option.partition.mark-done-action",
     "laws/test_partitions_aged.py::test_the_partitions_of_a_batch_are_complete_at_its_end": "option.partition.end-input-to-done",
+    "doors/test_done_report.py::test_a_web_service_is_told": """
+        option.partition.mark-done-action.http.url option.partition.mark-done-action.http.params
+    """,
     "laws/test_care_after_commits.py::test_tags_live_as_long_as_they_are_told": "procedure.expire_tags option.tag.default-time-retained",
     "laws/test_care_after_commits.py::test_rollback_goes_to_a_snapshot_a_tag_or_a_time": "procedure.rollback_to_timestamp",
     "laws/test_tag_sources.py::test_a_tag_is_of_the_first_snapshot_since_a_time": "procedure.create_tag_from_timestamp",

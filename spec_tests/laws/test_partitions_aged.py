@@ -55,8 +55,10 @@ def test_partitions_are_said_to_be_complete(tmp_path):
     assert first.split(",")[0] == file.read_text(encoding="utf-8").split(",")[0], "it keeps the time when it came"
     with pytest.raises(InvalidOption):
         table.mark_partition_done([{}])
-    with pytest.raises(Unsupported):
-        table.with_options({"partition.mark-done-action": "success-file,http-report"}).mark_partition_done([{"dt": "x"}])
+    for other in ("done-partition", "mark-event", "custom", "nonsense"):
+        with pytest.raises(Unsupported, match=other):
+            table.with_options({"partition.mark-done-action": f"success-file,{other}"}).mark_partition_done([{"dt": "x"}])
+        assert not (tmp_path / "t" / "dt=x").exists()
 
 
 def marked(path) -> list[str]:
@@ -130,7 +132,7 @@ def test_partitions_that_readers_see_only_when_compacted_are_complete_then(tmp_p
 
 
 def test_a_batch_whose_partitions_nobody_can_mark_is_committed_all_the_same(tmp_path):
-    table = made(tmp_path, partitioned=True, **{"partition.end-input-to-done": "true", "partition.mark-done-action": "success-file,http-report"})
-    with pytest.warns(UserWarning, match="marking partitions done afterwards failed .*http-report"):
+    table = made(tmp_path, partitioned=True, **{"partition.end-input-to-done": "true", "partition.mark-done-action": "success-file,mark-event"})
+    with pytest.warns(UserWarning, match="marking partitions done afterwards failed .*mark-event"):
         assert table.upsert([{"dt": "2024-01-01", "k": 1}]).snapshot_ids == (1,)
     assert table.scan().collect().height == 1
