@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import roots
 from lakekit.care.outcome import Expired
+from lakekit.care.rollback import check_whole
 from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.meta import schemas, snapshots, tags
 from lakekit.model import hint
 from lakekit.model.layout import MAIN, flaw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
 
 _FIRST = "schema"
 _DEEPEST = 4
@@ -93,7 +95,8 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
     """Brings the handle's branch to where another one is: its snapshots, schemas and tags from the other's first snapshot on are replaced by the other's.
 
     What came here since that snapshot is no longer there. The other branch stays as it is. Raises `BranchNotFound`, `SnapshotNotFound` for a branch
-    without snapshots, `InvalidOption`. Stopped halfway, the table is in a state between, whole, and the same call does the rest.
+    without snapshots, `InvalidOption`, and `Corrupt` for a branch whose files cannot be read: none of them takes the place of a sound one. Stopped
+    halfway, the table is in a state between, whole, and the same call does the rest.
     """
     if name == handle.layout.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
@@ -103,7 +106,7 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
     if not numbers:
         raise SnapshotNotFound(f"branch {name!r} of {handle.name} has no snapshots, so there is nothing to go forward to", name=name)
     storage, own, other = handle.storage, handle.layout, there.layout
-    first, kept = snapshots.read(there, numbers[0]), tags.names(there)
+    first, kept = _whole(there, numbers), tags.names(there)
     same = snapshots.find(handle, first.id) == first
     going = [number for number in sorted(snapshots.ids(handle), reverse=True) if number > first.id or (number == first.id and not same)]
     lost = [tag.name for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept]
@@ -124,6 +127,15 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
         storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
     return done
+
+
+def _whole(there: Handle, numbers: Sequence[int]) -> Snapshot:
+    """The first snapshot of a branch all of whose snapshots, schemas and tags can be read, and the newest one's manifests. Raises `Corrupt`, `FileMissing`."""
+    schemas.all(there)
+    tags.all(there)
+    read = [snapshots.read(there, number) for number in numbers]
+    check_whole(there, read[-1])
+    return read[0]
 
 
 def _schemas(handle: Handle, there: Handle, first: int) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakekit.care import roots, tags as tagging
 from lakekit.care.outcome import Expired
 from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
-from lakekit.meta import manifests, snapshots, tags
+from lakekit.meta import manifests, schemas, snapshots, tags
 from lakekit.model import hint
 from lakekit.world import each
 
@@ -32,13 +32,13 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
 
     Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
-    Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where a list or manifest of the snapshot is lost; `InvalidOption` unless one of `to` and `watermark`
-    is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
+    Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost or damaged; `InvalidOption` unless one
+    of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
     """
     if (to is None) == (watermark is None):
         raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
     target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
-    _check_whole(handle, target)
+    check_whole(handle, target)
     every = roots.of_branch(handle)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
@@ -71,8 +71,9 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     return done
 
 
-def _check_whole(handle: Handle, target: Snapshot) -> None:
-    """Raises `Corrupt` where nobody could read the snapshot: those after it are not given up for it."""
+def check_whole(handle: Handle, target: Snapshot) -> None:
+    """Raises `Corrupt` where nobody could plan a read of the snapshot: those after it are not given up for it."""
+    schemas.read(handle, target.schema_id)
     storage, layout = handle.storage, handle.layout
     lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
     lost = [name for name in lists if not storage.exists(layout.manifest(name))]
@@ -84,6 +85,8 @@ def _check_whole(handle: Handle, target: Snapshot) -> None:
         msg = f"snapshot {target.id} of {handle.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
 snapshot or tag, or put the file back from a copy"
         raise Corrupt(msg, path=layout.manifest(lost[0]))
+    manifests.live(handle, target)
+    manifests.index_entries(handle, target)
 
 
 def _bring_back(handle: Handle, target: Snapshot) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
 import lakekit as lk
-from lakekit.care import auto_tags, expire, maintain, tags
-from lakekit.errors import InvalidOption
-from lakekit.meta import snapshots
+from lakekit.care import auto_tags, branches, expire, maintain, rollback, tags
+from lakekit.errors import Corrupt, InvalidOption
+from lakekit.meta import manifests, snapshots
 from lakekit.world import World
 from spec_tests.laws.aged import at, made, named, stamped
 from spec_tests.reliability.kept import needed, on_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.long
@@ -364,6 +368,53 @@ def test_scenario_35_main_goes_forward_to_a_branch(tmp_path):
     assert sorted(table.scan().collect().rows()) == [(1, "main"), (3, "branch")]
     assert table.snapshots()["snapshot_id"].to_list() == [1, 2]
     assert table.check().ok
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("damaged", ["schema/schema-0", "snapshot/snapshot-2", "snapshot/snapshot-3", "tag/tag-v1", "manifest of 3", "list of 3"])
+def test_nothing_of_a_damaged_branch_takes_the_place_of_what_is_sound(tmp_path, damaged):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for number in (1, 2):
+        table.append([{"k": number, "dt": "a"}])
+    table.create_tag("v1")
+    table.create_branch("dev", tag="v1")
+    there = table.branch("dev")
+    there.append([{"k": 3, "dt": "a"}])
+    table.append([{"k": 4, "dt": "a"}])
+    newest = snapshots.latest(there.handle())
+    lists = {"list of 3": newest.base_manifest_list, "manifest of 3": manifests.manifest_files(there.handle(), newest)[-1].name}
+    path = tmp_path / "t" / "manifest" / lists[damaged] if damaged in lists else tmp_path / "t" / "branch" / "branch-dev" / damaged
+    sound = path.read_bytes()
+    path.write_bytes(sound[: len(sound) // 2])
+    before = files_of(tmp_path / "t")
+    for how in ({"dry_run": True}, {}):
+        with pytest.raises(Corrupt, match=path.name):
+            branches.fast_forward(replace(table.handle(), world=World()), "dev", **how)
+        assert files_of(tmp_path / "t") == before
+    path.write_bytes(sound)
+    table.fast_forward("dev")
+    assert sorted(table.scan().collect()["k"]) == [1, 2, 3]
+
+
+def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true"})
+    for number in (1, 2, 3):
+        table.append([{"k": number, "dt": "a"}])
+    target = snapshots.read(table.handle(), 2)
+    for name in (target.delta_manifest_list, manifests.manifest_files(table.handle(), target)[-1].name):
+        path = tmp_path / "t" / "manifest" / name
+        sound = path.read_bytes()
+        path.write_bytes(sound[: len(sound) // 2])
+        before = files_of(tmp_path / "t")
+        with pytest.raises(Corrupt, match=name):
+            rollback.rollback(replace(table.handle(), world=World()), 2)
+        assert files_of(tmp_path / "t") == before
+        path.write_bytes(sound)
+    table.rollback(2)
+    assert sorted(table.scan().collect()["k"]) == [1, 2]
 
 
 def test_a_table_with_a_fallback_branch_is_written_to(tmp_path):
