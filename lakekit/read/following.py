@@ -196,7 +196,9 @@ class Brought(Followed):
         return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
 
     def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: Condition) -> pl.LazyFrame:
-        """The rows of some of the files, merged, with `_VALUE_KIND`."""
+        """The rows of some of the files, merged, with `_VALUE_KIND`; postponed ones where a stream is handed them at all."""
+        if self._hides_postponed and self.handle.options.bucket == _POSTPONE:
+            chosen = chosen & (self.entries.numbers("bucket") != _POSTPONE)
         found = plan.plan_entries(self.handle, snapshot, plan.Funnel(self.entries.filter(chosen)), plan.rule_of(self.handle), condition)
         return frames.merged([found], self.fields, system=frames.KINDS)
 

@@ -371,6 +371,16 @@ def test_overwrites_are_told_where_they_are_asked_for(tmp_path):
     assert told(table.follow(4, until="latest", options={"streaming-read-overwrite": "true"})) == [(4, "OVERWRITE", [("+I", 9, "z"), ("-D", 1, "c")])]
 
 
+def test_overwrites_tell_no_postponed_rows_where_a_changelog_will(tmp_path):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "-2", "changelog-producer": "input", "streaming-read-overwrite": "true"})
+    table.upsert([{"k": 1, "v": "a"}])
+    table.overwrite([{"k": 9, "v": "z"}])
+    assert [rows for *_, rows in told(table.follow(1, until="latest")) if rows] == []
+    table.compact()
+    table.overwrite([{"k": 7, "v": "y"}])
+    assert [rows for *_, rows in told(table.follow(1, until="latest")) if rows] == [[("+I", 9, "z")], [("-D", 9, "z")]]
+
+
 def test_watermarks_end_a_stream(tmp_path):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1"})
     for turn in (10, 20, 30):
