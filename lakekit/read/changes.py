@@ -259,14 +259,14 @@ def between(handle: Handle, *, kind_column: str | None) -> Changes:
 def _alone(handle: Handle) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
     given = handle.all_options
-    named = [key for key in (*travel.POSITIONS, "scan.version") if given.get(key) is not None]
+    named = [key for key in (*travel.POSITIONS, "scan.version", "scan.file-creation-time-millis") if given.get(key) is not None]
     ranges = [key for key in travel.BETWEEN if given.get(key) is not None]
     mode = handle.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):
         msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
         raise InvalidOption(msg, key=also[0], value=given[also[0]])
     if ranges and named:
-        msg = f"{named[0]} names one snapshot and {ranges[0]} a range: set one of them"
+        msg = f"{named[0]} asks for one state and {ranges[0]} a range: set one of them"
         raise InvalidOption(msg, key=named[0], value=given[named[0]])
     if len(ranges) > 1:
         msg = f"{' and '.join(ranges)} each name a range: set only one of them"
