@@ -126,7 +126,10 @@ class Indexing:
         found: dict[str, dict[str, bytes | None]] = {}
         for index in self._indexes:
             module: Any = registry.load("index", index.kind)
-            found.setdefault(index.name, {})[index.kind] = module.build(arrays[index.column, index.map_key], index.type, index.options)
+            values = arrays[index.column, index.map_key]
+            payload = module.build(values, index.type, index.options)
+            is_empty = values.null_count == len(values) and getattr(module, "NEEDS_VALUES", False)
+            found.setdefault(index.name, {})[index.kind] = None if is_empty else payload
         return index_container.encode(found)
 
     def put(self, handle: Handle, path: str) -> tuple[bytes | None, tuple[str, ...]]:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 NAME = "range-bitmap"
 OPTIONS = ("chunk-size",)
+NEEDS_VALUES = True
+"""Of a column without values a file says that its index is known to be empty: asked for nulls, engine 1.4.2 finds two rows at most with a payload."""
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),

@@ -107,7 +107,7 @@ class Changes:
             return 0, 0
         if self.newest_only:
             return newest.id - 1, newest.id
-        first = min([oldest.id, *snapshots.changelog_ids(self.handle)])
+        first = self._first(oldest.id)
         start = _end(self.handle, self.since, before_all=first - 1)
         end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
         if self.mode == "diff":
@@ -126,13 +126,23 @@ class Changes:
             raise self._backwards(start, end)
         return start, end
 
+    def _first(self, oldest: int) -> int:
+        """The first snapshot whose changes are there. A long-lived changelog keeps rows as they were written only where nothing produces a changelog."""
+        if self._of_changelog or self.handle.options.changelog_producer == "none":
+            return min([oldest, *snapshots.changelog_ids(self.handle)])
+        return oldest
+
+    @property
+    def _of_changelog(self) -> bool:
+        return self.mode == "changelog" or (self.mode == "auto" and self.handle.options.changelog_producer != "none")
+
     def _backwards(self, start: int, end: int) -> InvalidOption:
         msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
         return InvalidOption(msg, key="until", value=str(self.until))
 
     def _written(self, start: int, end: int) -> tuple[Entries, Snapshot]:
         """What the snapshots of the range added, in their order."""
-        changelog = self.mode == "changelog" or (self.mode == "auto" and self.handle.options.changelog_producer != "none")
+        changelog = self._of_changelog
         parts: list[Entries] = []
         newest = snapshots.find_change(self.handle, end) or snapshots.read(self.handle, end)
         for number in range(start + 1, end + 1):
@@ -249,14 +259,14 @@ def between(handle: Handle, *, kind_column: str | None) -> Changes:
 def _alone(handle: Handle) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
     given = handle.all_options
-    named = [key for key in (*travel.POSITIONS, "scan.version") if given.get(key) is not None]
+    named = [key for key in (*travel.POSITIONS, "scan.version", "scan.file-creation-time-millis") if given.get(key) is not None]
     ranges = [key for key in travel.BETWEEN if given.get(key) is not None]
     mode = handle.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):
         msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
         raise InvalidOption(msg, key=also[0], value=given[also[0]])
     if ranges and named:
-        msg = f"{named[0]} names one snapshot and {ranges[0]} a range: set one of them"
+        msg = f"{named[0]} asks for one state and {ranges[0]} a range: set one of them"
         raise InvalidOption(msg, key=named[0], value=given[named[0]])
     if len(ranges) > 1:
         msg = f"{' and '.join(ranges)} each name a range: set only one of them"

@@ -9,7 +9,7 @@ rows that were added. Nothing is read before a change's frame runs; a consumer's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -196,7 +196,11 @@ class Brought(Followed):
         return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
 
     def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: Condition) -> pl.LazyFrame:
-        """The rows of some of the files, merged, with `_VALUE_KIND`."""
+        """The rows of some of the files, merged, with `_VALUE_KIND`; postponed ones where a stream is handed them at all."""
+        if self._hides_postponed and self.handle.options.bucket == _POSTPONE:
+            chosen = chosen & (self.entries.numbers("bucket") != _POSTPONE)
+        if snapshot.index_manifest is not None and snapshots.find(self.handle, snapshot.id) is None:
+            snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
         found = plan.plan_entries(self.handle, snapshot, plan.Funnel(self.entries.filter(chosen)), plan.rule_of(self.handle), condition)
         return frames.merged([found], self.fields, system=frames.KINDS)
 

@@ -67,7 +67,7 @@ def with_start(handle: Handle, start: str | int | datetime | None) -> Handle:
     if isinstance(start, bool) or not (start is None or isinstance(start, (str, int, datetime))):
         msg = f"start is a scan.mode, a snapshot id or a datetime, not {type(start).__name__}"
         raise TypeError(msg)
-    cleared: dict[str, str | None] = dict.fromkeys(travel.POSITIONS) if isinstance(start, (int, datetime)) else {}
+    cleared: dict[str, str | None] = dict.fromkeys(travel.SCAN_KEYS) if isinstance(start, (int, datetime)) else {}
     if isinstance(start, int):
         handle = handle.with_options({**cleared, "scan.mode": "from-snapshot", "scan.snapshot-id": str(start)})
     elif isinstance(start, datetime):

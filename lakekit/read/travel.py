@@ -26,7 +26,8 @@ _MOST_DIGITS = 19
 _WATERMARK = "watermark-"
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
-_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", "scan.file-creation-time-millis")
+_FILES_SINCE = "scan.file-creation-time-millis"
+_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", _FILES_SINCE)
 NEWEST = ("latest", "latest-full", "compacted-full")
 SCAN_KEYS = (*POSITIONS, *_OTHER)
 BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
@@ -79,15 +80,21 @@ def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
 def asked(handle: Handle) -> tuple[str, dict[str, str]]:
     """The scan mode that the table's options mean, and those options. Raises `InvalidOption` where they contradict each other."""
     found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
-    named = [key for key in POSITIONS if key in found]
-    if len(named) > 1:
+    named = [key for key in (*POSITIONS, "scan.version") if key in found]
+    if len(named) > 1 and named != ["scan.snapshot-id", "scan.version"]:  # which the reference takes for one
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
     mode = _mode(handle.options.scan_mode, found)
-    other = named[0] if named else "scan.version"
-    if other in found and mode in NEWEST:
+    other = named[0] if named else None
+    if other is not None and mode in NEWEST:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
         raise InvalidOption(msg, key=other, value=found[other])
+    if other is not None and mode == "from-creation-timestamp":
+        msg = f"scan.mode {mode!r} begins at a time and {other} names a snapshot: set one of them"
+        raise InvalidOption(msg, key=other, value=found[other])
+    if _FILES_SINCE in found and (other is not None or mode != "from-file-creation-time"):
+        msg = f"{_FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: set one of them"
+        raise InvalidOption(msg, key=_FILES_SINCE, value=found[_FILES_SINCE])
     return mode, found
 
 
@@ -100,7 +107,7 @@ def _mode(mode: str, found: dict[str, str]) -> str:
         return "from-timestamp"
     if found.keys() & {"scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}:
         return "from-snapshot"
-    if "scan.file-creation-time-millis" in found:
+    if _FILES_SINCE in found:
         return "from-file-creation-time"
     return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
 
@@ -116,7 +123,7 @@ def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
         case "from-snapshot" | "from-snapshot-full":
             return past(_named(handle, found, mode))
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, "scan.file-creation-time-millis"))
+            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, _FILES_SINCE))
         case "from-creation-timestamp":
             return since_creation(handle, whole_number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \

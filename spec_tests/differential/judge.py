@@ -191,9 +191,14 @@ class Judge:
             error=None,
         )
 
-    def placed(self, path: str | Path, *, columns: Sequence[str] | None = None, where: tuple[str, Any] | None = None) -> list[tuple[str, int, tuple[Any, ...]]]:
-        """Each visible row's partition path ("dt=1/"), bucket and values; `where`: only rows with this value, found by all that the engine prunes with."""
-        asked = {"columns": None if columns is None else list(columns), "where": None if where is None else list(where)}
+    def placed(
+        self, path: str | Path, *, columns: Sequence[str] | None = None, where: tuple[str, Any] | None = None, condition: Sequence[Any] | None = None
+    ) -> list[tuple[str, int, tuple[Any, ...]]]:
+        """Each visible row's partition path ("dt=1/"), bucket and values.
+
+        `where`: only rows with this value, found by all that the engine prunes with; `condition`: of a condition, as ["and", ["<", "a", 3], ["null", "b"]].
+        """
+        asked = {"columns": columns and list(columns), "where": where and list(where), "condition": condition and list(condition)}
         return [(partition, bucket, tuple(values)) for partition, bucket, values in self.ask("placed", path, **asked)["rows"]]
 
     def changelog(

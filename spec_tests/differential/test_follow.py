@@ -42,6 +42,8 @@ CASES = [
     Case("dynamic", options={"bucket": "-1", "changelog-producer": "input"}),
     Case("postponed", options={"bucket": "-2"}),
     Case("postponed-lookup", options={"bucket": "-2", "changelog-producer": "lookup"}),
+    Case("postponed-overwrites", options={"bucket": "-2", "streaming-read-overwrite": "true"}),
+    Case("postponed-overwrites-input", options={"bucket": "-2", "changelog-producer": "input", "streaming-read-overwrite": "true"}),
     Case("appended", keyed=False, options={"bucket": "-1"}, retracts=False),
     Case("appended-buckets", keyed=False, options={"bucket": "1", "bucket-key": "k"}, retracts=False),
     Case("appended-overwrites", keyed=False, options={"bucket": "-1", "streaming-read-append-overwrite": "true"}, retracts=False),

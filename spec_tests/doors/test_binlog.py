@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption
+from lakekit.errors import InvalidOption, SnapshotNotFound
 
 SINCE_ALL = {"incremental-between": "0,1"}
 
@@ -57,3 +57,21 @@ def test_nothing_changed(told):
 def test_changes_do_not_go_backwards(told, mode, since, until):
     with pytest.raises(InvalidOption, match="before they begin"):
         told.changes(since, until, mode=mode)
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_long_lived_changelogs_tell_what_they_keep(tmp_path, producer):
+    """With a producer they keep the changelog alone: rows as they were written are there from the oldest snapshot on."""
+    kept = {"snapshot.num-retained.min": "1", "changelog.num-retained.min": "3", "changelog.num-retained.max": "9"}
+    options = {"bucket": "1", "write-only": "true", "changelog-producer": producer, **kept}
+    table = lk.create(tmp_path / "t", {"k": "INT"}, primary_keys=["k"], options=options)
+    for number in range(5):
+        table.upsert([{"k": number}])
+    table.expire_snapshots(retain_max=2, retain_min=1)
+    every = list(range(5))
+    assert table.changes(0).collect()["k"].to_list() == every
+    assert table.changes(0, mode="delta").collect()["k"].to_list() == (every if producer == "none" else [3, 4])
+    assert table.changes("2024-01-01", mode="delta").collect()["k"].to_list() == (every if producer == "none" else [3, 4])
+    if producer == "input":
+        with pytest.raises(SnapshotNotFound, match="reach from snapshot 4 to 5; 1 is snapshot 1"):
+            table.changes(1, mode="delta")

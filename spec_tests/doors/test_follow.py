@@ -371,6 +371,27 @@ def test_overwrites_are_told_where_they_are_asked_for(tmp_path):
     assert told(table.follow(4, until="latest", options={"streaming-read-overwrite": "true"})) == [(4, "OVERWRITE", [("+I", 9, "z"), ("-D", 1, "c")])]
 
 
+def test_overwrites_tell_no_postponed_rows_where_a_changelog_will(tmp_path):
+    table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "-2", "changelog-producer": "input", "streaming-read-overwrite": "true"})
+    table.upsert([{"k": 1, "v": "a"}])
+    table.overwrite([{"k": 9, "v": "z"}])
+    assert [rows for *_, rows in told(table.follow(1, until="latest")) if rows] == []
+    table.compact()
+    table.overwrite([{"k": 7, "v": "y"}])
+    assert [rows for *_, rows in told(table.follow(1, until="latest")) if rows] == [[("+I", 9, "z")], [("-D", 9, "z")]]
+
+
+def test_overwrites_that_expired_are_told_of_long_lived_changelogs(tmp_path):
+    """Which keep the files of the rows, and not where dynamic buckets had their keys."""
+    kept = {"bucket": "-1", "write-only": "true", "snapshot.num-retained.min": "1", "changelog.num-retained.min": "3", "changelog.num-retained.max": "9"}
+    table = lk.create(tmp_path / "t", COLUMNS, **KEY, options={"streaming-read-overwrite": "true", **kept})
+    for k in range(1, 5):
+        table.overwrite([{"k": k, "v": "z"}])
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    moved = (tmp_path / "t").rename(tmp_path / "moved")  # where nothing is remembered
+    assert [rows for *_, rows in told(lk.open(moved).follow(2, until="latest"))] == [[("+I", k, "z"), ("-D", k - 1, "z")] for k in (2, 3, 4)]
+
+
 def test_watermarks_end_a_stream(tmp_path):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1"})
     for turn in (10, 20, 30):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -149,6 +150,36 @@ def test_options_that_mean_changes_give_the_rows_that_were_added(opened):
 def test_contradictions_are_refused(opened, options):
     with pytest.raises(InvalidOption):
         opened("changelog_input").scan(options=options)
+
+
+FILES_SINCE = {"scan.file-creation-time-millis": "5"}
+CREATED = {"scan.mode": "from-creation-timestamp", "scan.creation-time-millis": "5"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({**FILES_SINCE, "scan.mode": mode} for mode in ("latest", "latest-full", "full", "compacted-full", "from-creation-timestamp")),
+        *({**FILES_SINCE, key: "2"} for key in ("scan.snapshot-id", "scan.version", "scan.watermark", "scan.timestamp-millis")),
+        *({**CREATED, key: "2"} for key in ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.timestamp-millis")),
+        {"scan.version": "2", "scan.tag-name": "two"},
+        {"scan.version": "2", "scan.timestamp-millis": "5"},
+        {**FILES_SINCE, "incremental-between": "1,2"},
+    ],
+    ids=str,
+)
+def test_what_names_two_things_is_refused_of_states_and_streams(opened, options):
+    table = opened("changelog_input")
+    with pytest.raises(InvalidOption, match=r"set (one of them|only one of them)|not something a stream begins with"):
+        table.scan(options=options)
+    with pytest.raises(InvalidOption):
+        table.follow(options=options)
+
+
+def test_a_place_given_to_a_stream_is_instead_of_the_options(opened):
+    table = opened("changelog_input").with_options(FILES_SINCE)
+    assert next(table.follow(1, until="latest")).snapshot_id == 1
+    assert next(table.follow(datetime(2020, 1, 1, tzinfo=UTC), until="latest")).snapshot_id == 1
 
 
 @pytest.mark.parametrize("ask", [lambda t: t.explain(), lambda t: t.scan(raw=True), lambda t: t.system("ro")])
