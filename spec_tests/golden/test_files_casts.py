@@ -51,7 +51,13 @@ def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, val
 
 @pytest.mark.parametrize(
     ("held", "millis", "java"),
-    [("TIME(2)", 1, "00:00:00.00"), ("TIME(2)", 101, "00:00:00.10"), ("TIME(2)", 100, "00:00:00.1"), ("TIME(1)", 10, "00:00:00.0"), ("TIME(3)", 0, "00:00:00.0")],
+    [
+        ("TIME(2)", 1, "00:00:00.00"),
+        ("TIME(2)", 101, "00:00:00.10"),
+        ("TIME(2)", 100, "00:00:00.1"),
+        ("TIME(1)", 10, "00:00:00.0"),
+        ("TIME(3)", 0, "00:00:00.0"),
+    ],
 )
 def test_times_finer_than_their_type_show_all_of_its_digits(held, millis, java):
     held, want = parse(held), parse("STRING")
