@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
 
+_AT = "lakekit.at"
+
 
 def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
     """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
@@ -35,13 +37,13 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
         has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     schema = polars_schema(handle.schema.partition_fields)
-    wanted = expressions.fitted(wanted, where, schema)
-    expressions.check(wanted, schema, handle.name, "where")
+    wanted = expressions.checked(expressions.fitted(wanted, where, schema), schema, handle.name, "where")
+    numbered = partition_frame(handle, pa.array(rows, pa.binary())).with_row_index(_AT)  # a condition that names no column holds for each of them
     try:
-        found = partition_frame(handle, pa.array(rows, pa.binary())).select(wanted.fill_null(value=False)).to_series()
+        found = numbered.filter(wanted.fill_null(value=False)).get_column(_AT)
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {handle.name}: {wrong}") from None
-    return {rows[at] for at in found.arg_true()}
+    return {rows[at] for at in found}
 
 
 def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakekit import registry
-from lakekit.catalog.settings import HIDDEN, is_secret
 from lakekit.catalog.uris import address
 from lakekit.errors import StorageFailed
+from lakekit.options.secrets import HIDDEN, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

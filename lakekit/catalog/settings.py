@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import InvalidOption
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import Option, read_boolean, read_duration, read_integer
+from lakekit.options.secrets import HIDDEN, is_secret
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 TABLE_DEFAULT = "table-default."
 DRIVER = "jdbc."
-HIDDEN = "******"
-"""Stands where a secret was."""
-SECRET_WORDS = ("password", "secret", "token", "credential", "accesskey", "access-key", "access_key", "privatekey", "private-key", "private_key", "passphrase")
 
 
 def _option(key: str, kind: str, read: Any, default: str | None) -> Option:
@@ -100,11 +98,6 @@ def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
         if key in _OPTIONS:
             _OPTIONS[key].value(found[key])
     return found
-
-
-def is_secret(key: str) -> bool:
-    """Whether an option of that name holds what nobody should see."""
-    return any(word in key.lower() for word in SECRET_WORDS)
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:

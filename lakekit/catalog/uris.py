@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from lakekit.catalog.settings import HIDDEN, SECRET_WORDS
 from lakekit.errors import InvalidOption
 from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.options.secrets import HIDDEN, SECRET_WORDS
 from lakekit.storage.local import absolute
 
 if TYPE_CHECKING:

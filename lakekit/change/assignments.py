@@ -27,7 +27,7 @@ def assignments(
 
     Raises `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
     """
-    if not hasattr(given, "items") or not given:
+    if not hasattr(given, "items") or not given or not all(isinstance(name, str) for name in given):
         msg = f"{said} takes the new values by column, such as {{'v': pl.col('v') + 1}}, not {given!r}"
         raise TypeError(msg)
     found = {}

@@ -9,6 +9,7 @@ Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -22,7 +23,7 @@ from lakekit.change.merge_sql import named
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm.arrays import ends
-from lakekit.read.expressions import check, is_row_wise, parsed, unknown
+from lakekit.read.expressions import checked, is_row_wise, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
 
@@ -135,7 +136,7 @@ class _Sides:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
             return self._joinable(self.condition(on, self.both, "on"))
-        if not on or not all(isinstance(name, str) for name in on):
+        if not _are_names(on):
             msg = f"on= takes columns that both sides have, or a condition such as 't.k = s.k', not {on!r}"
             raise TypeError(msg)
         equal = []
@@ -167,7 +168,7 @@ class _Sides:
     def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
         expr = parsed(named(given) if isinstance(given, str) else given, self.handle.name, said, schema)
         self._look(expr, schema, said)
-        check(expr, schema, self.handle.name, said)
+        expr = checked(expr, schema, self.handle.name, said)
         if not is_row_wise(expr, schema):
             raise SchemaMismatch(f"{said}={expr} looks at more than one row. What is done to a row depends on it alone")
         return expr
@@ -262,3 +263,9 @@ def _within(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list
     if values.null_count() == len(values):
         return [pl.lit(value=False)]
     return [pl.col(mine).is_between(*ends(values))]
+
+
+def _are_names(given: object) -> bool:
+    """Whether these are the names of columns, one at least."""
+    names = list(given) if isinstance(given, Iterable) else []
+    return bool(names) and all(isinstance(name, str) for name in names)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
 from lakekit.options.declared import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
-from lakekit.options.table import BY_KEY, FIELD_KEYS, OLDER, is_known, own_key, spell
+from lakekit.options.table import BY_KEY, FIELD_KEYS, OLDER, is_known, named, own_key, spell
 from lakekit.world import caution
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PLAIN = ("boolean", "integer", "long", "number")
 def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
     """Checked texts by today's keys. Raises `InvalidOption` for a value that means nothing, or two values for one option under different names."""
     found: dict[str, str] = {}
-    for given, value in (options or {}).items():
+    for given, value in named(options or {}).items():
         if value is None:
             continue
         key, text = said(given, value)

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.errors import LimitExceeded
+from lakekit.errors import LimitExceeded, ValueOutOfRange
 from lakekit.format.writing import map_types, refuse_null, refuse_null_key
 from lakekit.types import STRINGS, DataType, Field, part
 from lakekit.types.arrow import timestamp_unit, to_arrow
@@ -23,6 +23,8 @@ _FLAT = pa.int64()
 _MOST = 2**31 - 1
 _BYTES = DataType(root="VARBINARY", nullable=False)
 _VARIANT = DataType(root="ROW", fields=(Field("value", _BYTES), Field("metadata", _BYTES)))
+FIRST_DAY_NS = -106_751 * 86_400 * 10**9
+"""Midnight of the first day all of which nanoseconds hold, 1677-09-22."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +88,18 @@ def _arranged(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
             return _struct(array, _VARIANT, name, form)
         case "TIME":
             return pc.divide(array.cast(_FLAT), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
+            _refuse_first_day(array, t, name)
     wanted = arrow_type(t, form)
     return array if array.type.equals(wanted) else array.cast(wanted)
+
+
+def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
+    """Of the day in which nanoseconds begin INT96 has times, and nobody reads them back in nanoseconds: they count from its midnight, which is too early."""
+    first = pc.min(times.cast(pa.int64())).as_py()  # scalar: one of a column
+    if first is not None and first < FIRST_DAY_NS:
+        msg = f"column {name} ({t}) holds a time before 1677-09-22, which Parquet files give back in microseconds alone"
+        raise ValueOutOfRange(f"{msg}: leave it out, or make the column {t.root}(6)", column=name)
 
 
 def validity(array: pa.Array) -> pa.Buffer | None:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.format import blocks, parquet_write
+from lakekit.format.arrange import FIRST_DAY_NS
 from lakekit.format.dtypes import has_nanoseconds, known_schema, polars_schema, polars_type
 from lakekit.options.frozen import EMPTY
 
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 open_writer, check_types = parquet_write.open_writer, parquet_write.check_types
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
-_FIRST_US = -106_751 * 86_400_000_000
-"""Midnight of the first day all of which nanoseconds hold, 1677-09-22, in microseconds."""
+_FIRST_US = FIRST_DAY_NS // 1000
 _BEYOND_FIXED = frozenset({"DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"})
 """Encodings of fixed-length bytes that Polars cannot decode."""
 _FOREIGN = pl.ScanCastOptions(

@@ -48,14 +48,17 @@ def decoded(values: pl.Series) -> pl.Series:
 
 
 def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
-    """HH:MM:SS and, beyond precision 0, the milliseconds without their trailing zeros, one digit at least."""
+    """HH:MM:SS and, beyond precision 0, as many digits of the milliseconds as they need, one at least.
+
+    Where a value has more digits than its type, all of the type's are shown, zeros too: Java stops at the last digit that says something.
+    """
     millis = column.to_physical() // 1_000_000 % 1000
     base = column.dt.strftime("%H:%M:%S")
     if precision == 0:
         return base
-    digits = millis.cast(pl.String).str.zfill(3).str.slice(0, precision)
-    kept = digits.str.strip_chars_end("0")
-    return pl.concat_str(base, pl.lit("."), pl.when(kept == "").then(pl.lit("0")).otherwise(kept))
+    needed = millis.cast(pl.String).str.zfill(3).str.strip_chars_end("0")
+    kept = needed.str.slice(0, precision)
+    return pl.concat_str(base, pl.lit("."), pl.when(needed == "").then(pl.lit("0")).otherwise(kept))
 
 
 def wall_clock(column: pl.Expr, precision: int) -> pl.Expr:

@@ -179,8 +179,7 @@ def sql_time(millis: int, precision: int) -> str:
     seconds, rest = divmod(millis, 1000)
     found = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision:
-        digits = f"{rest:03d}"[:precision]
-        found += "." + (digits.rstrip("0") or "0")
+        found += "." + (f"{rest:03d}".rstrip("0")[:precision] or "0")
     return found
 
 

@@ -371,6 +371,8 @@ class Levels(Pictured):
         """Why the rows of the chosen file are nowhere, "" where they are somewhere: a snapshot removed it, and those that had it have expired."""
         if not self._states or self._home() != self.at:
             return ""
+        if any(file.name == self.selected for file in self._states[-1].files):
+            return ""  # it went up a level as it was
         ghost = any(file.name == self.selected for file in self._states[-1].removed)
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 

@@ -12,6 +12,7 @@ Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,7 +25,7 @@ from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.option import Option, nearest, options_of, read_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 # No slots: an option whose text means nothing has no attribute, and __getattr__ tells why.
@@ -51,10 +52,11 @@ class TableOptions(Declared):
     def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
         """These options with a caller's put over them, each checked at once; a value of None takes an option away.
 
-        Raises `InvalidOption` for a key nobody knows (naming the nearest), a value that means nothing, and an option that is fixed once a table exists.
+        Raises `InvalidOption` for a key nobody knows (naming the nearest), a value that means nothing, and an option that is fixed once a table exists,
+        `TypeError` for what is no mapping of texts.
         """
         given = dict(self.given)
-        for key, value in dynamic.items():
+        for key, value in named(dynamic).items():
             own = own_key(key)
             for same in (own, *(old for old, now in OLDER.items() if now == own)):
                 given.pop(same, None)
@@ -192,6 +194,18 @@ def _parsed(given: Frozen[str, str], kind: Literal["key", "append"]) -> TableOpt
     for name in unreadable:
         made.__dict__.pop(name, None)
     return made
+
+
+def named(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options as they are given. Raises `TypeError` where they are no mapping, or one of their keys no text."""
+    if not isinstance(options, Mapping):
+        msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
+        raise TypeError(msg)
+    for key in options:
+        if not isinstance(key, str):
+            msg = f"an option's key is a text; found {key!r}"
+            raise TypeError(msg)
+    return options
 
 
 def own_key(key: str) -> str:

@@ -208,6 +208,9 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
     if mode not in MODES:
         msg = f"mode {mode!r} is none of {', '.join(MODES)}"
         raise InvalidOption(msg, key="mode", value=mode)
+    if kind_column is not None and not isinstance(kind_column, str):
+        msg = f"kind_column= is the name of a column, or None for rows without their kind; found {kind_column!r}"
+        raise TypeError(msg)
     if kind_column is not None and handle.schema.has(kind_column):
         msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)

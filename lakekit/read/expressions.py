@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
     """A condition on the rows of a table. Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text."""
     schema = polars_schema(handle.schema.fields)
-    expr = parsed(where, handle.name, said, schema)
-    check(expr, schema, handle.name, said)
-    return expr
+    return checked(parsed(where, handle.name, said, schema), schema, handle.name, said)
 
 
 def fitted(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
@@ -69,11 +67,17 @@ def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.
     return expr if schema is None else fitted(expr, given, schema)
 
 
-def check(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> None:
-    """Raises where an expression is no condition on such columns."""
+def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.Expr:
+    """An expression that is a condition on such columns. A bare NULL never holds, and to Polars is no condition: it becomes one. Raises where it is none."""
     found = typed(expr, schema, table, said)
     if found not in (pl.Boolean(), pl.Null()):
         raise SchemaMismatch(f"{said}={expr} for {table} is {found}, and a condition is true or false. Compare it with something")
+    try:
+        pl.LazyFrame(schema=schema).filter(expr).explain()  # which asks for each part of a conjunction
+    except pl.exceptions.PolarsError as wrong:
+        if "got `Null`" in str(wrong):
+            return expr.cast(pl.Boolean)
+    return expr
 
 
 def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.DataType:

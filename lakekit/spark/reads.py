@@ -207,9 +207,7 @@ def _one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, colu
 def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
     if where is not None:
         schema = found.collect_schema()
-        expr = rows_said.parsed(where, table, "where", schema)
-        rows_said.check(expr, schema, table, "where")
-        found = found.filter(expr)
+        found = found.filter(rows_said.checked(rows_said.parsed(where, table, "where", schema), schema, table, "where"))
     return found.select(field.name for field in out)
 
 

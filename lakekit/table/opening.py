@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import storage as storages
 from lakekit.meta.handle import name_of
 from lakekit.options.frozen import Frozen
+from lakekit.options.table import named
 from lakekit.table.folder_tables import of_kind
 from lakekit.table.table import Table
 
@@ -33,4 +34,4 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     """
     _, root = storages.open(path, storage_options)
     kept = None if storage_options is None else Frozen(storage_options)
-    return of_kind(Table(location=root, name=name_of(root), branch_name=branch, dynamic=Frozen(options or {}), storage_options=kept))
+    return of_kind(Table(location=root, name=name_of(root), branch_name=branch, dynamic=Frozen(named(options or {})), storage_options=kept))

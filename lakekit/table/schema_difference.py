@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html, text
 from lakekit.draw.words import plural
+from lakekit.options.secrets import HIDDEN, is_secret
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -59,13 +60,18 @@ class SchemaDifference:
 
     @property
     def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
-        return [(found.change, found.what, found.before, found.after) for found in self.changes]
+        return [(found.change, found.what, _shown(found, found.before), _shown(found, found.after)) for found in self.changes]
 
     def __repr__(self) -> str:
         return f"{self._title}\n{text.table(_HEAD, self._rows)}" if self.changes else self._title
 
     def _repr_html_(self) -> str:
         return html.table(_HEAD, self._rows, title=self._title)
+
+
+def _shown(found: SchemaChange, value: str | None) -> str | None:
+    """A value as pictures show it, which go along with notebooks: of a password or a key of a store they tell that it is there."""
+    return HIDDEN if value is not None and found.change == "option" and is_secret(found.what) else value
 
 
 def difference(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:

@@ -73,6 +73,9 @@ class Writing(Opened):
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
         specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)]
+        if not specs:
+            msg = "no partition is named: the list is empty. t.partitions() lists them; t.truncate() removes all rows"
+            raise InvalidOption(msg, key="partitions")
         if not all(specs):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")

@@ -181,7 +181,7 @@ def _check_columns(names: list[str], how: Fit) -> None:
     absent = next((field for field in handle.schema.fields if field.name not in given and (not field.nullable or field.name in keys)), None)
     if absent is not None:
         what = "in the primary key" if absent.name in keys else "NOT NULL"
-        found = ", ".join(names)
+        found = ", ".join(names) or "no columns"
         raise SchemaMismatch(f"the rows for {handle.name} have no column {absent.name!r}, which is {what}; they have {found}. Add it", column=absent.name)
 
 

@@ -29,6 +29,9 @@ _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_00
 """How long a day is, in each unit of Arrow's times."""
 _TAKES = "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
 
+_NOTHING = object()
+"""What an iterator gives that is at its end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
@@ -99,8 +102,8 @@ def _guessed(values: list[Any], name: object, handle: Handle) -> pl.DataType:
 
 def _of_iterator(items: Iterator[object], handle: Handle, batch_rows: int) -> Incoming:
     """Frames one after the other. The first is opened to see its columns, and given first."""
-    first = next(items, None)
-    if first is None:
+    first = next(items, _NOTHING)
+    if first is _NOTHING:
         return Incoming(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")

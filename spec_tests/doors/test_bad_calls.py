@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption, StorageFailed, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch, StorageFailed, Unsupported
 from spec_tests.doors.test_bad_writes import FORMATS, GOOD, keyed, refused
 
 
@@ -166,3 +166,51 @@ def test_modes_may_be_told_again(tmp_path):
     t.alter(lk.set_option("deletion-vectors.modifiable", "true"))
     t.compact(full=True)
     assert t.with_options({"deletion-vectors.enabled": "true"}).scan().collect().height == 1
+
+
+# ---- conditions and words ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("never", ["NULL", pl.lit(None), "NULL AND dt IS NOT NULL"], ids=str)
+def test_a_condition_that_is_null_holds_for_no_row(table, never):
+    before = table.scan().collect()
+    assert table.delete(never).snapshot_id is None
+    assert table.update({"v": None}, where=never).snapshot_id is None
+    assert table.merge(before, lk.when_matched(delete=True, where=never), on=["k"]).snapshot_id is None
+    assert table.compact(where=never).snapshot_id is None
+    assert table.aggregate(pl.len(), where=never).item() == 0
+
+
+@pytest.mark.parametrize("always", ["1 = 1", "true", True, pl.lit(value=True)], ids=str)
+def test_a_condition_without_a_column_holds_for_every_partition(tmp_path, always):
+    parts = lk.create(tmp_path / "t", {"k": "INT", "p": "INT"}, partition_keys=["p"], options={"compaction.min.file-num": "2"})
+    assert parts.compact(where=always).snapshot_id is None  # there is none yet
+    for _ in range(2):
+        parts.append([{"k": 1, "p": p} for p in range(3)])
+    parts.compact(where=always, full=True)
+    assert parts.files().height == 3
+
+
+@pytest.mark.parametrize("options", [{5: "x"}, "scan.mode", [("scan.mode", "latest")]], ids=str)
+def test_options_that_are_no_mapping_of_texts(table, options, tmp_path):
+    for ask in (
+        lambda: table.scan(options=options),
+        lambda: table.with_options(options),
+        lambda: lk.open(table.location, options=options),
+        lambda: lk.create(tmp_path / "other", {"k": "INT"}, options=options),
+    ):
+        with pytest.raises(TypeError, match=r"options are a dict|an option's key is a text"):
+            ask()
+
+
+def test_words_that_are_none(table):
+    refused(table, lambda: table.drop_partitions([]), InvalidOption, "no partition is named")
+    refused(table, lambda: table.append([None]), SchemaMismatch, "NoneType holds no rows")
+    refused(table, lambda: table.append([{}]), SchemaMismatch, "they have no columns")
+    for ask, says in (
+        (lambda: table.update({1: 2}, where="k = 1"), "takes the new values by column"),
+        (lambda: table.merge([GOOD], lk.when_matched(delete=True), on=5), "on= takes columns"),
+        (lambda: table.changes(0, kind_column=5), "kind_column= is the name of a column"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            ask()

@@ -168,7 +168,7 @@ def test_null_keys_of_maps(tmp_path, format_name, key):
         t.append([row])
         assert t.scan().filter(pl.col("k") == 2).collect().to_dicts() == [row]
         return
-    refused(t, lambda: t.append([row]), ValueOutOfRange, "null key")
+    refused(t, lambda: t.append([row]), ValueOutOfRange, r"null key.*leave the entry out" if format_name == "orc" else "null key")
 
 
 @pytest.mark.long

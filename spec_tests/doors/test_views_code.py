@@ -98,3 +98,14 @@ def test_code_of_a_branch_and_of_dynamic_options() -> None:
         for view in every_choice(opened):
             assert "branch='from_tag'" in view.code or "options={" in view.code
             alike(view)
+
+
+def test_a_file_that_went_up_a_level_is_there_though_older_snapshots_expired(tmp_path) -> None:
+    opened = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options={"bucket": "1", "write-only": "true"})
+    opened.upsert([{"k": 1, "v": 1}])
+    opened.compact(full=True)
+    opened.expire_snapshots(retain_max=1, retain_min=1)
+    shown = Levels(opened)
+    shown.selected = opened.files()["file_name"].item()
+    assert shown.frame().collect().height == 1
+    alike(shown)

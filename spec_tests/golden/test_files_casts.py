@@ -47,3 +47,19 @@ def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, val
     shift = 5 * 3_600_000  # winter there
     start = value * 86_400_000 if held.root == "DATE" else value[0] if java is None else 0
     assert values_of(found.to_arrow(), want) == [java if java is not None else [start + shift, 0]]
+
+
+@pytest.mark.parametrize(
+    ("held", "millis", "java"),
+    [
+        ("TIME(2)", 1, "00:00:00.00"),
+        ("TIME(2)", 101, "00:00:00.10"),
+        ("TIME(2)", 100, "00:00:00.1"),
+        ("TIME(1)", 10, "00:00:00.0"),
+        ("TIME(3)", 0, "00:00:00.0"),
+    ],
+)
+def test_times_finer_than_their_type_show_all_of_its_digits(held, millis, java):
+    held, want = parse(held), parse("STRING")
+    found = series_of([millis], held, "c").to_frame().select(evolved(pl.col("c"), held, want, Target(column="c"))).to_series()
+    assert found.to_list() == [java]

@@ -32,6 +32,7 @@ TEXTS: list[tuple[str, Any, str, str]] = [  # type, value, legacy text, SQL text
     ("TIME(3)", 3723004, "3723004", "01:02:03.004"),
     ("TIME(3)", 0, "0", "00:00:00.0"),
     ("TIME(0)", 3723000, "3723000", "01:02:03"),
+    ("TIME(2)", 3723100, "3723100", "01:02:03.1"),
     ("TIMESTAMP(3)", TIME, "2023-11-14T22:13:20.123", "2023-11-14 22:13:20.123"),
     ("TIMESTAMP(6)", TIME, "2023-11-14T22:13:20.123", "2023-11-14 22:13:20.123000"),
     ("TIMESTAMP(9)", Instant(0, 1), "1970-01-01T00:00:00.000000001", "1970-01-01 00:00:00.000000001"),
@@ -65,6 +66,10 @@ def test_texts(type_text: str, value: Any, legacy: str, sql: str) -> None:
         (found,) = partition.parse([text], [t])
         assert found == value
         assert math.copysign(1, found) == math.copysign(1, value) if isinstance(value, float) else True
+
+
+def test_a_time_finer_than_its_type_shows_all_digits_of_the_type() -> None:
+    assert partition.text([3723001], [parse("TIME(2)")], legacy=False) == ("01:02:03.00",)
 
 
 def test_bytes_have_a_text_only_in_sql() -> None:

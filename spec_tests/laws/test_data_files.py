@@ -18,6 +18,8 @@ from pyarrow import orc as arrow_orc
 from lakekit.codec import avro as container
 from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import avro, orc, orc_tail, parquet, parquet_footer
+from lakekit.format.dtypes import polars_type
+from lakekit.format.writing import Encoding
 from lakekit.testing.expectations import canonical, series_of, values_of
 from lakekit.types import Field, parse
 
@@ -79,6 +81,26 @@ def test_parquet_refuses_the_day_in_which_nanoseconds_begin():
             parquet.scan([data], fields, paths=["f"]).collect()
         coarse = parquet.scan([data], fields, paths=["f"], timestamp_unit="us").collect()
         assert coarse["ts"].dt.year().to_list() == [1970, 1677]
+
+
+@pytest.mark.parametrize("text", ["TIMESTAMP(9)", "TIMESTAMP(7) WITH LOCAL TIME ZONE", "ARRAY<ROW<at TIMESTAMP(8)>>"])
+def test_parquet_does_not_write_the_day_in_which_nanoseconds_begin(text):
+    first = -106_751 * 86_400 * 10**9
+    t = parse(text)
+    field = Field("ts", t, id=0)
+
+    def write(ticks: int) -> bytes:
+        whole = pl.Series([ticks], dtype=pl.Int64)
+        held = whole.cast(polars_type(t)) if t.root != "ARRAY" else whole.cast(pl.Datetime("ns")).alias("at").to_frame().to_struct().implode()
+        buffer = BytesIO()
+        writer = parquet.open_writer(buffer, [field], Encoding())
+        writer.write(held.alias("ts").to_frame())
+        writer.close()
+        return buffer.getvalue()
+
+    assert parquet.scan([write(first)], [field], paths=["f"]).collect().height == 1
+    with pytest.raises(ValueOutOfRange, match=r"column ts.* holds a time before 1677-09-22"):
+        write(first - 1)
 
 
 def test_orc_instants_of_a_legacy_writer_come_back_by_its_zone():

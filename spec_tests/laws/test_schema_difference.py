@@ -141,3 +141,14 @@ def test_a_table_that_the_reference_changed():
 def test_schemas_that_are_not_there_are_named():
     with pytest.raises(lk.NotFound, match="has no schema 9: its schemas are 0, 1, 2, 3, 4"):
         table("evolve_keyed_parquet").schema_difference(0, 9)
+
+
+def test_pictures_hide_what_options_hold_in_secret(tmp_path):
+    changed = lk.create(tmp_path / "t", {"k": "INT"}, options={"sink.password": "hunter1"})
+    changed.alter(lk.set_option("sink.password", "hunter2"), lk.set_option("s3.secret-key", "hunter3"), lk.set_option("write-only", "true"))
+    found = changed.schema_difference(0, 1)
+    for shown in (repr(found), found._repr_html_()):
+        assert "hunter" not in shown
+        assert shown.count("******") == 3
+        assert "true" in shown
+    assert found.of("option") == ("s3.secret-key", "sink.password", "write-only")
