@@ -355,7 +355,7 @@ class Stream:
             source = self.brought(snapshot)
             if source is not None:
                 yield self._told(source, snapshot, snapshot.commit_kind)
-            elif self.place.next_id == number:  # nothing to acknowledge: a consumer is past it
+            elif self.place.next_id == number or (self.passed is None and self._is_new()):  # nothing to acknowledge: a consumer is past it
                 self.place.reach(number + 1)
             number, self.passed = number + 1, snapshot
 
@@ -378,7 +378,10 @@ class Stream:
 
     def _begins_now(self) -> bool:
         """Whether a consumer begins with what is committed from now on, and has no place yet."""
-        return not (self.place.next_id or self.handle.options.consumer_ignore_progress) and travel.asked(self.handle)[0] == "latest"
+        return self._is_new() and travel.asked(self.handle)[0] == "latest"
+
+    def _is_new(self) -> bool:
+        return not (self.place.next_id or self.handle.options.consumer_ignore_progress)
 
     def _ends(self) -> bool:
         """Whether a stream that has nothing to tell now is over."""

@@ -99,7 +99,8 @@ def test_a_consumer_goes_on_where_it_was(tmp_path, mode):
     assert table.consumers().rows() == [("me", 4)]
     table.compact(full=True)
     assert told(table.follow(consumer="me", until="latest")) == []
-    assert table.consumers().rows() == [("me", 5)]  # a compaction tells nothing, and need not be kept for it
+    assert told(table.follow(4, consumer="new", until="latest")) == []
+    assert table.consumers().rows() == [("me", 5), ("new", 5)]  # a compaction tells nothing, and need not be kept for it
     assert told(table.follow(1, consumer="me", until=1, options={"consumer.ignore-progress": "true"}))[0][0] == 1
     assert told(table.follow(until="latest", options={"consumer-id": "me"})) == []
 
