@@ -14,6 +14,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.files import shape
+from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.table.opened import Opened
 from lakekit.table.writer import Writer, partition_spec
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
-    from lakekit.model.commit_message import CommitMessage
     from lakekit.write.incoming import Incoming
 
 
@@ -112,10 +112,10 @@ class Writing(Opened):
         snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`
         (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
-        handle = self.handle()
+        handle, taken = self.handle(), _messages(messages)
         done = publish(
             handle,
-            messages,
+            taken,
             commit_user=commit_user,
             identifier=BATCH_IDENTIFIER if identifier is None else identifier,
             watermark=watermark,
@@ -123,11 +123,11 @@ class Writing(Opened):
             check_files=not handle.storage.is_remote,
             check_new=True,
         )
-        return maintain.after(handle, done, messages)
+        return maintain.after(handle, done, taken)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
-        abandoned.abort(self.handle(), messages)
+        abandoned.abort(self.handle(), _messages(messages))
 
     def _write(self, frame: object, handle: Handle, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
         found: object = frame
@@ -139,6 +139,16 @@ class Writing(Opened):
         with Writer.of(handle, commit_user=None, overwrite=None, compact=None, state=None) as writer:
             writer.write(found, row_kind=row_kind, cast=cast)
             return writer.commit()
+
+
+def _messages(given: object) -> list[CommitMessage]:
+    """Messages as they are handed in, by an iterator too, which gives them once. Raises `TypeError` for what is none."""
+    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    for one in found:
+        if not isinstance(one, CommitMessage):
+            msg = f"messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their bytes; found {type(one).__name__}"
+            raise TypeError(msg)
+    return found
 
 
 def _grow(table: Opened, taken: Incoming, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:

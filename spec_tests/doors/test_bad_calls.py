@@ -68,6 +68,21 @@ def test_messages_whose_files_are_gone(table, tmp_path):
     refused(table, lambda: table.commit(messages, commit_user="job", identifier=2), StorageFailed, "cannot be committed")
 
 
+@pytest.mark.parametrize("wrong", ["text", [b"bytes"], [None], 5, {"a": 1}], ids=str)
+def test_messages_that_are_none(table, wrong):
+    for ask in (lambda: table.commit(wrong, commit_user="job"), lambda: table.abort(wrong)):
+        with pytest.raises(TypeError, match=r"those that w.prepare\(\) gave"):
+            ask()
+
+
+def test_messages_of_an_iterator_are_committed(table):
+    with table.writer() as writer:
+        writer.write([GOOD | {"k": 5}])
+        messages = writer.prepare()
+    assert table.commit(iter(messages), commit_user="job", identifier=1).row_count == 1
+    assert table.scan().collect().height == 2
+
+
 def test_numbers_of_numpy_are_numbers_of_commits(table):
     done = table.commit([], commit_user="job", identifier=np.int64(7), watermark=np.int64(8))
     assert (done.identifier, table.snapshots()["commit_identifier"][-1], table.snapshots()["watermark"][-1]) == (7, 7, 8)
