@@ -10,6 +10,7 @@ sizes (`read.estimate`); planners of other engines use it too; `t.system("statis
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from lakekit.options.frozen import Frozen
 from lakekit.read import lazy, plan, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
@@ -84,10 +85,11 @@ def _chosen(handle: Handle, columns: Sequence[str] | None) -> list[Field]:
     """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
     if columns is None:
         return [field for field in handle.schema.fields if _has_statistics(field)]
-    if isinstance(columns, str):
-        msg = f"columns= takes a list of names, not the text {columns!r}"
+    names = None if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
+    if names is None or not all(isinstance(name, str) for name in names):
+        msg = f"columns= takes a list of names such as {[field.name for field in handle.schema.fields[:2]]}, not {ascii(columns)[:100]}"
         raise TypeError(msg)
-    chosen = [handle.schema.field(name) for name in dict.fromkeys(columns)]
+    chosen = [handle.schema.field(name) for name in dict.fromkeys(names)]
     for field in chosen:
         if not _has_statistics(field):
             msg = f"column {field.name!r} of {handle.name} is {field.type}, which has no statistics: leave it out"

@@ -187,7 +187,7 @@ def create_of_batch(handle: Handle) -> str | None:
     try:
         tagging.create(handle, name, at=snapshot.id)
     except TagAlreadyExists:
-        tagging.replace(handle, name, at=snapshot.id)
+        tagging.replace(handle, name, at=snapshot.id, retain_ms=handle.options.tag_default_time_retained_ms)
     most = handle.options.tag_num_retained_max
     if most is not None:
         found = tags.all(handle)

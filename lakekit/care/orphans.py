@@ -12,6 +12,7 @@ Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.protocol import Stat
 
-    Which = Literal["all", "delta", "changelog"]
+    Which = Literal["all", "base", "delta", "changelog"]
     Lists = Callable[[Sequence[str]], list[list[Stat]]]
     Deletes = Callable[[Sequence[str]], None]
 
@@ -272,7 +273,12 @@ def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set
         found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
-    manifests.read_lists(handle, [(root.snapshot, which) for root in some for which in _whose(handle, root)])
+    deltas = [root.snapshot for root in some if root.kind == "changelog" and is_changelog(handle, root)]
+    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _whose(handle, root)]
+    manifests.read_lists(handle, [*pairs, *((snapshot, "base") for snapshot in deltas)])
+    for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
+        with suppress(FileMissing):
+            found |= {file.name for file in manifests.manifest_files(handle, snapshot, "base")}
     listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
     entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
     found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file

@@ -63,7 +63,8 @@ def create(
     tries = 1 if given else _ATTEMPTS
     while True:
         tries -= 1
-        tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), retain_ms)
+        lives_ms = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
+        tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), lives_ms)
         _refuse_second(handle, tag)
         try:
             return put(handle, tag, if_not_exists=if_not_exists)
@@ -88,7 +89,10 @@ def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
 
 
 def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
-    """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`."""
+    """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`.
+
+    Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
+    """
     check_name(name)
     old = tags.read(handle, name)
     tag = _tag(handle, name, source(handle, at), retain_ms)
@@ -214,10 +218,9 @@ def _as_far_as(handle: Handle, watermark: int) -> Snapshot:
 
 
 def _tag(handle: Handle, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
-    retained = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
-    if retained is None:
+    if retain_ms is None:
         return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
-    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retained * _NANOS)
+    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
 
 
 def _exists(handle: Handle, name: str) -> TagAlreadyExists:

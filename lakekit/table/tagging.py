@@ -49,7 +49,10 @@ class Tagging(Opened):
         return auto_tags.create_forced(self.handle()) if force else auto_tags.create(self.handle())
 
     def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, dry_run: bool = False) -> Expired:
-        """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted. Raises as `create_tag` does."""
+        """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted.
+
+        Without `retain` the tag lives for ever from then on, whatever `tag.default-time-retained` says of new ones. Raises as `create_tag` does.
+        """
         return tags.replace(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"), dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:

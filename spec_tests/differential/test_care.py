@@ -11,7 +11,7 @@ import random
 import re
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -218,6 +218,18 @@ def test_a_moved_tag_leaves_nothing_behind(judge, tmp_path):
     assert sorted(judge.read(twins.ours, options={"scan.tag-name": "a"}).rows) == sorted(judge.read(twins.ours).rows)
 
 
+@pytest.mark.parametrize("more", [{}, {"retain_ms": 1000}])
+def test_a_moved_tag_lives_as_long_by_both(more, judge, tmp_path):
+    """The option is for tags that are new: one that is moved without a time of its own is kept for ever."""
+    twins = Twins(judge, tmp_path, "key", 1, **{"tag.default-time-retained": "1 d"})
+    twins.do("create_tag", name="a", snapshot=1)
+    twins.table.create_tag("a", at=1)
+    assert twins.same()
+    twins.do("replace_tag", name="a", snapshot=2, **more)
+    twins.table.replace_tag("a", at=2, retain=timedelta(milliseconds=more["retain_ms"]) if more else None)
+    assert twins.same()
+
+
 def test_the_reference_takes_care_of_what_lakekit_left(judge, tmp_path):
     """Java's chores on a table that lakekit's chores went over."""
     twins = Twins(judge, tmp_path, "lookup", 2)
@@ -267,7 +279,7 @@ def day_after_day(judge, path: Path, *times: str, watermarks: bool = False) -> T
         {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "GMT-08:00"},
         *({"sink.process-time-zone": zone, "tag.creation-period": "hourly"} for zone in ("+5", "UT-0545", "UTC+18", "-03:30:07", "Z", "GMT0")),
         {"tag.automatic-creation": "batch", "tag.num-retained-max": "2"},
-        {"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest"},
+        {"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest", "tag.default-time-retained": "1 d"},
     ],
     ids=lambda options: " ".join(options.values()),
 )

@@ -168,7 +168,14 @@ def test_an_empty_table_has_none(tmp_path):
     assert found(table).columns["a"].min is None
 
 
-@pytest.mark.parametrize(("columns", "kind", "said"), [(["many"], lk.InvalidOption, "ARRAY<INT>"), (["x"], lk.ColumnNotFound, "x"), ("s", TypeError, "list")])
+@pytest.mark.parametrize(
+    ("columns", "kind", "said"),
+    [
+        (["many"], lk.InvalidOption, "ARRAY<INT>"),
+        (["x"], lk.ColumnNotFound, "x"),
+        *((wrong, TypeError, "columns= takes a list of names") for wrong in ("s", 0, 1.5, [1], [["s"]], object())),
+    ],
+)
 def test_columns_that_have_none(tmp_path, columns, kind, said):
     table = filled(tmp_path)
     with pytest.raises(kind, match=said):

@@ -263,6 +263,19 @@ def refuse(*_):
     raise lk.StorageFailed("the disk is gone", path="snapshot")
 
 
+def test_the_base_of_a_long_lived_changelog_stays_as_expiry_lets_it_stay(tmp_path):
+    """Its manifests are the changelog's own where every commit merges them anew."""
+    long = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50", "manifest.full-compaction-threshold-size": "1 b", "write-only": "true"}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1", "manifest.merge-min-count": "2", **long})
+    for number in range(5):
+        table.upsert([{"k": number}])
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
+    left = needed(tmp_path / "t")
+    assert left == on_disk(tmp_path / "t")
+    assert table.remove_orphans(older_than="0 ms", dry_run=False, force=True).is_empty()
+    assert on_disk(tmp_path / "t") == left
+
+
 @pytest.mark.parametrize("producer", ["full-compaction", "none"])
 def test_an_expiry_that_died_among_manifests_does_not_stop_the_cleaning(tmp_path, producer):
     """The list of a delta may outlive its manifests: with a producer a long-lived changelog needs neither; without one it is the delta, and a loss is told."""

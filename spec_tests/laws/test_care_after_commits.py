@@ -224,6 +224,16 @@ def test_tags_live_as_long_as_they_are_told(tmp_path):
     assert table.expire_tags(older_than="9999-01-01").tags == ("for ever", "one hour", "two days")
 
 
+def test_a_tag_that_is_moved_lives_as_long_as_it_is_told_or_for_ever(tmp_path):
+    table = made(tmp_path / "t", **{"write-only": "true", "tag.default-time-retained": "0 ms"})
+    table.append([{"k": 1, "dt": "a"}])
+    for name in ("a", "b", "c"):
+        table.create_tag(name)
+    table.replace_tag("a")
+    table.replace_tag("b", retain="1 d")
+    assert table.expire_tags(dry_run=True).tags == ("c",)
+
+
 def test_names_of_tags_and_branches_that_none_can_have(tmp_path):
     table = made(tmp_path / "t")
     table.append([{"k": 1, "dt": "a"}])

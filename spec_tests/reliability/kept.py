@@ -58,7 +58,8 @@ def of_root(handle: Handle, root: Root) -> Iterator[str]:
         if snapshot.index_manifest is not None:
             yield layout.manifest(snapshot.index_manifest)
         for entry in manifests.index_entries(handle, snapshot):
-            yield layout.index(entry.file_name, partition_path=places.partition_path(handle, entry.partition), bucket=entry.bucket)
+            where = places.partition_path(handle, entry.partition)
+            yield layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
     if root.kind != "changelog" or kept_delta:
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             yield layout.manifest(name)
