@@ -141,7 +141,7 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
         buffer.clear()
         assert buffer.spill.live_bytes == 0
     if isinstance(whole, LakekitError):
-        with pytest.raises(type(whole)):
+        with pytest.raises(LakekitError):  # where several refuse, columns of all keys find another one first than keys do
             [flushing.flush(section, case.rule) for section in sections]
         return
     parts = [flushing.flush(section, case.rule) for section in sections]
