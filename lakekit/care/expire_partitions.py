@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.care import done_report, success_file
+from lakekit import registry
 from lakekit.care.given import whole
 from lakekit.care.outcome import Expired
 from lakekit.commit.overwrite import Overwrite
@@ -131,7 +131,7 @@ def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None,
 def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Says that partitions are complete, in the ways of `partition.mark-done-action`.
 
-    `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service (`done_report`).
+    `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service: `care.done` has a module for each.
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
     `StorageFailed` for a service that does not answer.
     """
@@ -153,27 +153,28 @@ def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list
 
 
 def _check_actions(handle: Handle) -> None:
+    known = registry.names("care/done")
     for action in _actions(handle):
-        if action == "http-report":
-            done_report.address(handle)
-        elif action != "success-file":
+        if action not in known:
             raise Unsupported(
-                f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does success-file and http-report",
+                f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
                 feature="procedure.mark_partition_done",
             )
+        _how(action).check(handle)
 
 
 def _actions(handle: Handle) -> list[str]:
     return list(dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")))
 
 
+def _how(action: str) -> Any:
+    return registry.load("care/done", action)
+
+
 def _marked(handle: Handle, directories: list[str]) -> list[str]:
     for directory in directories:
         for action in _actions(handle):
-            if action == "http-report":
-                done_report.report(handle, directory)
-            else:
-                success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
+            _how(action).mark(handle, directory)
     return directories
 
 

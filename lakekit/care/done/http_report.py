@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -30,27 +31,14 @@ _MOST_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
-def address(handle: Handle) -> SplitResult:
-    """Where to report to. Raises `InvalidOption`."""
-    given = (handle.options.partition_mark_done_action_http_url or "").strip()
-    asked = f"partition.mark-done-action of {handle.name} is http-report"
-    if not given:
-        raise InvalidOption(f"{asked}: say in {_URL} where to", key=_URL)
-    try:
-        found = urlsplit(given)
-        is_web = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
-    except ValueError:
-        is_web = False
-    if not is_web:
-        raise InvalidOption(f"{asked}, and {_URL} is no http:// or https:// address", key=_URL)
-    if found.username is not None:
-        raise InvalidOption(f"{asked}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
-    return found
+def check(handle: Handle) -> None:
+    """Raises `InvalidOption` where there is no address to report to."""
+    _address(handle)
 
 
-def report(handle: Handle, directory: str) -> None:
+def mark(handle: Handle, directory: str) -> None:
     """Tells of one partition, such as `dt=2024-03-31`. Raises `StorageFailed` where the service cannot be reached or does not answer SUCCESS."""
-    where = address(handle)
+    where = _address(handle)
     said = {"params": handle.options.partition_mark_done_action_http_params, "table": handle.name, "path": handle.root, "partition": directory}
     shown = f"{where.scheme}://{where.netloc}{where.path}"
     told = f"{shown} was told that {directory} of {handle.name} is complete"
@@ -71,9 +59,24 @@ def report(handle: Handle, directory: str) -> None:
         raise StorageFailed(f"{told}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {again}", path=shown)
 
 
-def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # noqa: PLC0415 - few commits need it
+def _address(handle: Handle) -> SplitResult:
+    given = (handle.options.partition_mark_done_action_http_url or "").strip()
+    asked = f"partition.mark-done-action of {handle.name} is http-report"
+    if not given:
+        raise InvalidOption(f"{asked}: say in {_URL} where to", key=_URL)
+    try:
+        found = urlsplit(given)
+        is_web = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:
+        is_web = False
+    if not is_web:
+        raise InvalidOption(f"{asked}, and {_URL} is no http:// or https:// address", key=_URL)
+    if found.username is not None:
+        raise InvalidOption(f"{asked}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
+    return found
 
+
+def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:
     connection = (HTTPSConnection if where.scheme == "https" else HTTPConnection)(str(where.hostname), where.port, timeout=_TIMEOUT_S)
     with closing(connection):
         try:
