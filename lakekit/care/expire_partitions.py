@@ -135,9 +135,9 @@ def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
     `StorageFailed` for a service that does not answer.
     """
-    _check_actions(handle)
+    ways = _ways(handle)
     some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
-    return _marked(handle, [_directory(handle, spec) for spec in some])
+    return _marked(handle, ways, [_directory(handle, spec) for spec in some])
 
 
 def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list[str]:
@@ -145,36 +145,32 @@ def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list
 
     Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
     """
-    _check_actions(handle)
+    ways = _ways(handle)
     options = handle.options
     waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
     rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
-    return _marked(handle, [partition_path(handle, row).strip("/") for row in rows])
+    return _marked(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
 
 
-def _check_actions(handle: Handle) -> None:
-    known = registry.names("care/done")
-    for action in _actions(handle):
+def _ways(handle: Handle) -> list[Any]:
+    """The modules of `care.done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
+    known, found = registry.names("care/done"), []
+    for action in dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")):
         if action not in known:
             raise Unsupported(
                 f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
                 feature="procedure.mark_partition_done",
             )
-        _how(action).check(handle)
+        way: Any = registry.load("care/done", action)
+        way.check(handle)
+        found.append(way)
+    return found
 
 
-def _actions(handle: Handle) -> list[str]:
-    return list(dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")))
-
-
-def _how(action: str) -> Any:
-    return registry.load("care/done", action)
-
-
-def _marked(handle: Handle, directories: list[str]) -> list[str]:
+def _marked(handle: Handle, ways: Sequence[Any], directories: list[str]) -> list[str]:
     for directory in directories:
-        for action in _actions(handle):
-            _how(action).mark(handle, directory)
+        for way in ways:
+            way.mark(handle, directory)
     return directories
 
 

@@ -25,6 +25,7 @@ from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, T
 from lakekit.folder.kinds import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.options.table import named
 from lakekit.system import tables as system_tables
 from lakekit.table import Table
 from lakekit.table.creating import define
@@ -161,7 +162,7 @@ class Catalog:
         if parsed.database == names.SYSTEM:
             return cast("Table", global_tables.GlobalTable(catalog=self, name=global_tables.check(name.partition(".")[2])))
         metastore = self._names()
-        found = self._table(metastore, parsed, Frozen(options or {}))
+        found = self._table(metastore, parsed, Frozen(named(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
             view = None if parsed.branch or parsed.system else views.known(self, metastore, parsed, self._seen.views)
             if view is None:

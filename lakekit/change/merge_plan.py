@@ -136,11 +136,13 @@ class _Sides:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
             return self._joinable(self.condition(on, self.both, "on"))
-        if not _are_names(on):
+        given: object = on
+        names = list(given) if isinstance(given, Iterable) else []  # an iterator gives them once
+        if not names or not all(isinstance(name, str) for name in names):
             msg = f"on= takes columns that both sides have, or a condition such as 't.k = s.k', not {on!r}"
             raise TypeError(msg)
         equal = []
-        for name in on:
+        for name in names:
             if name not in self.target:
                 raise unknown(name, list(self.target), self.handle.name, "on")
             if SOURCE + name not in self.theirs:
@@ -263,9 +265,3 @@ def _within(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list
     if values.null_count() == len(values):
         return [pl.lit(value=False)]
     return [pl.col(mine).is_between(*ends(values))]
-
-
-def _are_names(given: object) -> bool:
-    """Whether these are the names of columns, one at least."""
-    names = list(given) if isinstance(given, Iterable) else []
-    return bool(names) and all(isinstance(name, str) for name in names)

@@ -262,7 +262,7 @@ def between(handle: Handle, *, kind_column: str | None) -> Changes:
 def _alone(handle: Handle) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
     given = handle.all_options
-    named = [key for key in (*travel.POSITIONS, "scan.version", "scan.file-creation-time-millis") if given.get(key) is not None]
+    named = [key for key in (*travel.POSITIONS, "scan.version", travel.FILES_SINCE) if given.get(key) is not None]
     ranges = [key for key in travel.BETWEEN if given.get(key) is not None]
     mode = handle.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):

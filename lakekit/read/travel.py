@@ -26,8 +26,9 @@ _MOST_DIGITS = 19
 _WATERMARK = "watermark-"
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
-_FILES_SINCE = "scan.file-creation-time-millis"
-_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", _FILES_SINCE)
+FILES_SINCE = "scan.file-creation-time-millis"
+"""The option that asks for the rows of files made since a time."""
+_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE)
 NEWEST = ("latest", "latest-full", "compacted-full")
 SCAN_KEYS = (*POSITIONS, *_OTHER)
 BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
@@ -92,9 +93,9 @@ def asked(handle: Handle) -> tuple[str, dict[str, str]]:
     if other is not None and mode == "from-creation-timestamp":
         msg = f"scan.mode {mode!r} begins at a time and {other} names a snapshot: set one of them"
         raise InvalidOption(msg, key=other, value=found[other])
-    if _FILES_SINCE in found and (other is not None or mode != "from-file-creation-time"):
-        msg = f"{_FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: set one of them"
-        raise InvalidOption(msg, key=_FILES_SINCE, value=found[_FILES_SINCE])
+    if FILES_SINCE in found and (other is not None or mode != "from-file-creation-time"):
+        msg = f"{FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: set one of them"
+        raise InvalidOption(msg, key=FILES_SINCE, value=found[FILES_SINCE])
     return mode, found
 
 
@@ -107,7 +108,7 @@ def _mode(mode: str, found: dict[str, str]) -> str:
         return "from-timestamp"
     if found.keys() & {"scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}:
         return "from-snapshot"
-    if _FILES_SINCE in found:
+    if FILES_SINCE in found:
         return "from-file-creation-time"
     return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
 
@@ -123,7 +124,7 @@ def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
         case "from-snapshot" | "from-snapshot-full":
             return past(_named(handle, found, mode))
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, _FILES_SINCE))
+            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, FILES_SINCE))
         case "from-creation-timestamp":
             return since_creation(handle, whole_number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \

@@ -83,6 +83,21 @@ def test_messages_of_an_iterator_are_committed(table):
     assert table.scan().collect().height == 2
 
 
+def test_columns_to_match_on_may_come_of_an_iterator(table):
+    rows = table.scan().collect()
+    done = table.merge(rows, lk.when_matched(delete=True), on=iter(["k"]))
+    assert (done.row_count, table.scan().collect().height) == (1, 0)
+
+
+def test_options_of_a_table_by_name_are_a_dict(tmp_path):
+    cat = lk.connect(tmp_path)
+    cat.create_database("d")
+    cat.create_table("d.t", {"k": "INT"})
+    for wrong in (["scan.mode"], {1: "x"}):
+        with pytest.raises(TypeError, match=r"options are a dict|an option's key is a text"):
+            cat.table("d.t", options=wrong)
+
+
 def test_numbers_of_numpy_are_numbers_of_commits(table):
     done = table.commit([], commit_user="job", identifier=np.int64(7), watermark=np.int64(8))
     assert (done.identifier, table.snapshots()["commit_identifier"][-1], table.snapshots()["watermark"][-1]) == (7, 7, 8)
