@@ -281,6 +281,21 @@ def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return k + (k << 31)
 
 
+def mixed64(value: int) -> int:
+    """The same of one integer, as an unsigned one."""
+    k = _signed(~value + (value << 21))
+    k ^= k >> 24
+    k = _signed(k + (k << 3) + (k << 8))
+    k ^= k >> 14
+    k = _signed(k + (k << 2) + (k << 4))
+    k ^= k >> 28
+    return k + (k << 31) & _M64
+
+
+def _signed(x: int) -> int:
+    return (x + 2**63 & _M64) - 2**63
+
+
 def xx64(data: bytes) -> int:
     """xxHash64 with seed 0, as an unsigned integer."""
     at, length = 0, len(data)

@@ -24,7 +24,7 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
+    Shapes = tuple[tuple[int, int, NDArray[np.int64]], ...]
 
 NAME = "bloom-filter"
 OPTIONS = ("items", "fpp")
@@ -79,9 +80,9 @@ def _shape(options: Mapping[str, str]) -> tuple[int, int]:
 
 def _places(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
     """The bits of each hash, hashes × k."""
-    low, high = hashes.astype(np.uint32).view(np.int32), (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    low, high = hashes.astype(np.int32), (hashes >> np.uint64(32)).astype(np.int32)  # their low 32 bits
     mixed = low[:, None] + steps * high[:, None]
-    return np.where(mixed < 0, ~mixed, mixed) % np.int32(bits)
+    return (mixed ^ mixed >> np.int32(31)) % np.int32(bits)
 
 
 def _head(cursor: Cursor) -> tuple[int, int]:
@@ -116,14 +117,14 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
 def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Of which of many payloads `probe` says False; damaged ones say nothing."""
-    return asked(payloads, t, leaf, row_counts)[0]
+    return asked(payloads, t, leaf, row_counts, shapes(payloads))[0]
 
 
-def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> tuple[Mask, Mask]:  # noqa: ARG001 - see `probe`
-    """Of which of many payloads `probe` says False, and of which it says True: of damaged ones neither."""
+def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64], known: Shapes) -> tuple[Mask, Mask]:  # noqa: ARG001 - see `probe`
+    """Of which of many payloads of `known` shapes `probe` says False, and of which it says True: of damaged ones neither."""
     data, begins, _ = payloads
     found, heard = np.zeros((2, len(begins)), bool)
-    for k, bits, rows in _by_shape(payloads):
+    for k, bits, rows in known:
         looked_for = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
         if looked_for is None:
             continue
@@ -136,14 +137,12 @@ def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.in
     return found, heard
 
 
-def _by_shape(payloads: Payloads) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+def shapes(payloads: Payloads) -> Shapes:
     """Hash functions and bits of payloads, and which have them: filters of one column are mostly of one size. What is too short for a filter has none."""
     lengths = payloads.ends - payloads.begins
     there = np.flatnonzero(lengths > 4)
-    shapes = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
-    alike = len(shapes) > 0 and not np.count_nonzero(shapes != shapes[0])
-    for shape in (shapes[:1] if alike else np.unique(shapes)).tolist():  # scalar: few sizes
-        yield shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), there if alike else there[shapes == shape]
+    every = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
+    return tuple((one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist())  # scalar: few sizes
 
 
 @lru_cache(256)
@@ -155,11 +154,11 @@ def _looked_for(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: 
     asked = index_keys.question(leaf, t)
     if asked is None or asked.kind != "equal":
         return None
-    keys = list(asked.keys)
     if t.root in index_keys.WIDTHS:
-        inside = [key for key in keys if isinstance(key, int) and -(2**63) <= key < 2**63]
-        hashes = hashing.mix64(index_keys.raw_bits(np.array(inside, np.int64), t)).view(np.uint64)
+        inside = [key for key in asked.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
+        found = [hashing.mixed64(index_keys.as_stored(key, t)) for key in inside]
     else:
-        hashes = np.array([hashing.xx64(key) for key in keys if isinstance(key, bytes)], np.uint64)
+        found = [hashing.xx64(key) for key in asked.keys if isinstance(key, bytes)]
+    hashes = np.array(found, np.uint64)
     at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
     return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from lakekit.index.values import among
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from lakekit.codec.index_container import Place
+    from lakekit.index.values import Values
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -81,27 +82,74 @@ def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], 
     dead, sure, mute = np.zeros((3, len(many.begins)), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
     for leaf in leaves:
-        t, find = types[leaf.column], partial(_indexes, many, leaf.column)
-        named = memory(leaf.column, find) or find()
-        for name, at, begins, ends in named:
-            index = part(name)
-            if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
-                continue
-            payloads, counts = Payloads(many.data, begins, ends), many.row_counts[at]
-            known = memory((leaf.column, name, t), partial(index.listed, payloads, t, counts)) if hasattr(index, "listed") else None
-            if known is None and hasattr(index, "asked"):
-                absent, heard = index.asked(payloads, t, leaf, counts)
+        t = types[leaf.column]
+        for one in _of_column(many, leaf.column, t, memory):
+            at, index, payloads, counts = one.at, one.index, one.payloads, many.row_counts[one.at]
+            if one.values is not None:
+                absent, there = among(one.values, t, leaf)
                 dead[at] |= absent
-                mute[at] |= heard & (leaf is predicate and len(named) == 1)
-                continue
-            if known is None:
+                sure[at] |= there & (leaf is predicate)
+            elif hasattr(index, "asked"):
+                absent, heard = index.asked(payloads, t, leaf, counts, _shapes(one, leaf.column, memory))
+                dead[at] |= absent
+                mute[at] |= heard & (leaf is predicate and one.is_only)
+            else:
                 dead[at] |= index.absent(payloads, t, leaf, counts)
-                continue
-            absent, there = among(known, t, leaf)
-            dead[at] |= absent
-            sure[at] |= there & (leaf is predicate)
     asked = many.row_counts <= MAX_ROWS
     return Told(dead & asked, sure & ~dead & asked, mute & asked)
+
+
+def listed(many: Containers, column: str, t: DataType, memory: Memory) -> Hashable | None:
+    """What the values of a column are remembered as, where an index lists them all in every container, in their order; None where none does."""
+    if not (many.row_counts <= MAX_ROWS).all():
+        return None
+    for one in _of_column(many, column, t, memory):
+        if one.values is not None and one.values.known.all() and np.array_equal(one.at, np.arange(len(many.begins))):
+            return _values_of(column, one.name, t)
+    return None
+
+
+def filters(many: Containers, column: str, t: DataType, memory: Memory) -> tuple[Any, Payloads, Any] | None:
+    """The index that every container has of a column and no other, where it can be asked many at a time and lists nothing; its payloads, their shapes."""
+    if not (many.row_counts <= MAX_ROWS).all():
+        return None
+    for one in _of_column(many, column, t, memory):
+        if one.is_only and one.values is None and hasattr(one.index, "asked") and len(one.at) == len(many.begins):
+            return one.index, one.payloads, _shapes(one, column, memory)
+    return None
+
+
+def _shapes(one: _Index, column: str, memory: Memory) -> Any:
+    find = partial(one.index.shapes, one.payloads)
+    return memory((column, one.name, "shapes"), find) or find()
+
+
+def _values_of(column: str, name: str, t: DataType) -> Hashable:
+    return column, name, t
+
+
+class _Index(NamedTuple):
+    """An index of a column in the containers `at`; `values` are all that they hold, where those are remembered. `is_only`: the column has no other."""
+
+    name: str
+    index: Any
+    at: NDArray[np.int64]
+    payloads: Payloads
+    values: Values | None
+    is_only: bool
+
+
+def _of_column(many: Containers, column: str, t: DataType, memory: Memory) -> Iterator[_Index]:
+    """The indexes of a column that can be asked many at a time."""
+    find = partial(_indexes, many, column)
+    named = memory(column, find) or find()
+    for name, at, begins, ends in named:
+        index = part(name)
+        if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
+            continue
+        payloads = Payloads(many.data, begins, ends)
+        values = memory(_values_of(column, name, t), partial(index.listed, payloads, t, many.row_counts[at])) if hasattr(index, "listed") else None
+        yield _Index(name, index, at, payloads, values, len(named) == 1)
 
 
 def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
@@ -138,11 +186,12 @@ def _alike(many: Containers) -> Mask:
 
 
 def _payloads(many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
-    """The payloads of one index, and whose they are; those are left out that end behind their container."""
+    """The payloads of one index, and whose they are, ascending; those are left out that end behind their container."""
     places = [(at, place) for at, found in contents if (place := found.get(column, {}).get(name)) is not None]
     at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in places)])
     starts, lengths = np.repeat(np.array([place for _, place in places], np.int64).reshape(-1, 2), [len(at) for at, _ in places], axis=0).T
     begins = many.begins[at] + starts
     ends = begins + lengths
-    inside = ends <= many.ends[at]
+    order = np.argsort(at)
+    inside = order[(ends <= many.ends[at])[order]]
     return at[inside], Payloads(many.data, begins[inside], ends[inside])

@@ -136,7 +136,7 @@ class Entries:
 
     def files_to_read(self, *, counted: bool = False) -> list[DataFile]:
         """The facts that reading rows needs, of all files: nothing of keys, bounds and indexes, which planning has looked at. `counted`: null counts too."""
-        columns = [self.column(name).to_pylist() for name in _READ_COLUMNS]  # scalar: one a file
+        columns = [_listed(self.column(name)) for name in _READ_COLUMNS]
         nothing = [None] * len(self)
         counts, covered = [self.column(name).to_pylist() for name in _COUNTED] if counted else (nothing, nothing)  # scalar: one a file
         return [
@@ -178,6 +178,13 @@ _READ_COLUMNS = (
     "external_path",
 )
 _COUNTED = ("value_null_counts", "value_stats_cols")
+
+
+def _listed(column: pa.Array) -> list[Any]:
+    """The values of a column, one a file: numpy makes a list of numbers in a tenth of Arrow's time."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    return column.to_pylist() if column.null_count or column.type == pa.string() else column.to_numpy().tolist()  # scalar: one a file
 
 
 def empty() -> Entries:

@@ -57,10 +57,13 @@ def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> 
     wanted = set(columns(predicate))
     fields = tuple(f for f in handle.schema.fields if f.name in wanted)
     key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
-    mask = np.ones(len(entries), bool)
     known = kept(handle.world, entries, ("bounds", which, fields, key), partial(_of, handle, entries, fields, which))
-    for rows, bounds in _of(handle, entries, fields, which) if known is None else known:
-        mask[rows] = prune.keep(predicate, bounds.get, len(rows))
+    found = [(rows, prune.keep(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
+    if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
+        return found[0][1]
+    mask = np.ones(len(entries), bool)
+    for rows, fit in found:
+        mask[rows] = fit
     return mask
 
 

@@ -37,11 +37,22 @@ def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], 
     if known is None and not at_once:
         world.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
         return None
-    if known is None or not known[1]:
-        known = (ref(entries.table), (make(),))
-        world.decoded.put({key: known}, _MARK_BYTES + _weight(known[1][0]))
-    found: T = known[1][0]
+    if known is not None and known[1]:
+        found: T = known[1][0]
+    else:
+        keep(world, entries, what, found := make())
     return found
+
+
+def keep(world: World, entries: Entries, what: Hashable, found: object) -> None:
+    """Keeps what was made of those entries, in the place of what was kept so."""
+    world.decoded.put({(kept, id(entries.table), what): (ref(entries.table), (found,))}, _MARK_BYTES + _weight(found))
+
+
+def recalled(world: World, entries: Entries, what: Hashable) -> Any:
+    """What is kept of those entries; None where nothing is, or is no more."""
+    known = world.decoded.get((kept, id(entries.table), what))
+    return known[1][0] if known is not None and known[1] and known[0]() is entries.table else None
 
 
 def _weight(found: Any) -> int:

@@ -25,14 +25,14 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
-from lakekit.read import beside
+from lakekit.read import beside, lookup
 from lakekit.read.beside import Lot
 from lakekit.read.derived import kept
 from lakekit.read.prune import padded
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -92,20 +92,28 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     if not written or not len(inside) + len(outside):
         return _NOTHING
     of_all = _is_most(indexes, len(inside) + len(outside))
-    asking = _Asking(handle, entries, written, of_all)
+    asking = _Asking(handle, entries, indexes, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
         told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
         open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
         under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
         found = _each(asking, open_yet, under_way.advance)
-        if len(outside):
-            beyond = np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *(lot.places for lot in lots)]), assume_unique=True)
-            found |= _one_by_one(asking, beyond, under_way.advance)
+        found |= _one_by_one(asking, _beyond(outside, lots), under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
     gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
+    if of_all and len(lots) == 1 and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
+        _remember(asking, lots[0], predicate)
     return Found(np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict)
+
+
+def _beyond(outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
+    """The indexes beside files that no lot holds."""
+    held = [lot.places for lot in lots if lot.number != _INSIDE]
+    if len(held) == 1 and len(held[0]) == len(outside):
+        return _NOTHING.gone
+    return np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *held]), assume_unique=True) if len(outside) else outside
 
 
 def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
@@ -125,6 +133,7 @@ class _Asking(NamedTuple):
 
     handle: Handle
     entries: Entries
+    indexes: _Indexes
     written: Mapping[int, Written]
     of_all: bool
 
@@ -137,13 +146,18 @@ def _written(handle: Handle, entries: Entries, schema_ids: Iterable[int], predic
 
 
 class _Indexes(NamedTuple):
-    """Which files bring indexes: places among the entries, in the entry or outside of it. Of those inside also where they lie in the data of the column."""
+    """Which files bring indexes: places among the entries, in the entry or outside of it. Of those inside also where they lie in the data of the column.
+
+    Of every entry its schema and how many rows its file has; `schemas` are those of files with indexes.
+    """
 
     inside: NDArray[np.int64]
     outside: NDArray[np.int64]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     schemas: tuple[int, ...]
+    schema_ids: NDArray[np.int64]
+    row_counts: NDArray[np.int64]
 
 
 def _indexes(known: World, entries: Entries) -> _Indexes:
@@ -156,8 +170,9 @@ def _where(entries: Entries) -> _Indexes:
     extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
     inside, outside = np.flatnonzero(is_inside), np.flatnonzero(extra & ~is_inside)
     starts, lengths, _ = binary_buffers(embedded)
-    ids = entries.numbers("schema_id")[is_inside | extra]
-    return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], tuple(np.unique(ids).tolist()))  # scalar: few schemas
+    ids, counts = entries.numbers("schema_id").copy(), entries.numbers("row_count").copy()  # no buffer of the entries: they may be kept longer than those
+    written = tuple(np.unique(ids[is_inside | extra]).tolist())  # scalar: few schemas
+    return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
 def lots(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> list[Lot]:
@@ -191,22 +206,35 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
 def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
     """What indexes say that are looked at together: which of the wanted places have no row, which have some for sure, and of which no more is known."""
     asked = lot.places if asking.of_all else wanted
-    every = Told(*np.zeros((3, len(asked)), bool))
-    for number, mine, some in _by_schema(asking, lot, asked):
-        schema, condition = asking.written[number]
-        found = told(some, condition, schema.types, partial(_again, asking, lot, number) if asking.of_all else forgetful)
-        every.dead[mine], every.sure[mine], every.mute[mine] = found
+    parts = [(mine, _of_schema(asking, lot, number, some)) for number, mine, some in _by_schema(asking, lot, asked)]
+    every = _joined(parts, len(asked))
     if len(wanted) == len(asked):
         return every
     at = np.searchsorted(asked, wanted)
     return Told(every.dead[at], every.sure[at], every.mute[at])
 
 
+def _of_schema(asking: _Asking, lot: Lot, schema_id: int, some: Containers) -> Told:
+    schema, condition = asking.written[schema_id]
+    memory = partial(_again, asking.handle, asking.entries, lot, schema_id) if asking.of_all else forgetful
+    return told(some, condition, schema.types, memory)
+
+
+def _joined(parts: Sequence[tuple[NDArray[np.int64], Told]], count: int) -> Told:
+    """What was told of each part of `count` files, as one."""
+    if len(parts) == 1 and len(parts[0][0]) == count:  # mostly all are of one schema
+        return parts[0][1]
+    every = Told(*np.zeros((3, count), bool))
+    for mine, found in parts:
+        every.dead[mine], every.sure[mine], every.mute[mine] = found
+    return every
+
+
 def _by_schema(asking: _Asking, lot: Lot, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
     """Indexes of the files of each schema: its number, whose they are among `asked`, and where they lie: none is copied."""
     at = slice(None) if len(asked) == len(lot.places) else np.searchsorted(lot.places, asked)
-    begins, ends, counts = lot.begins[at], lot.ends[at], asking.entries.numbers("row_count")[asked]
-    numbers = asking.entries.numbers("schema_id")[asked]
+    begins, ends, counts = lot.begins[at], lot.ends[at], asking.indexes.row_counts[asked]
+    numbers = asking.indexes.schema_ids[asked]
     for number in asking.written:  # scalar: few schemas
         mine = np.flatnonzero(numbers == number)
         if len(mine) == len(asked):
@@ -233,7 +261,7 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
     if not len(places):
         return {}
     handle, entries = asking.handle, asking.entries
-    ids = entries.numbers("schema_id")
+    ids = asking.indexes.schema_ids
     left = [at for at in places.tolist() if ids[at] in asking.written]  # scalar: one a file
 
     def one(at: int) -> Hit:
@@ -243,9 +271,21 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
     return dict(zip(left, world.each_small(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
 
 
-def _again(asking: _Asking, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+def _again(handle: Handle, entries: Entries, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
     """What was made of all indexes of a lot that are of files of a schema."""
-    return kept(asking.handle.world, asking.entries, ("indexes", lot.number, schema_id, what), make)
+    return kept(handle.world, entries, _made_of(lot.number, schema_id, what), make)
+
+
+def _remember(asking: _Asking, lot: Lot, leaf: Leaf) -> None:
+    """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in one lot."""
+    handle, entries = asking.handle, asking.entries
+    if len(lot.places) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
+        many = Containers(lot.data, lot.begins, lot.ends, asking.indexes.row_counts)
+        lookup.remember(handle, entries, many, leaf.column, inside=lot.number == _INSIDE, named=partial(_made_of, lot.number, handle.schema.id))
+
+
+def _made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
+    return "indexes", lot_number, schema_id, what
 
 
 def _left(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:

@@ -122,11 +122,11 @@ def lazy(source: Source, *, shared: bool = False) -> pl.LazyFrame:
 
     `shared`: it is given to many who ask, each for the state as it is by then.
 
-    No rows stand before its rows: of a resolver alone Polars 2.1 takes all columns for those that come of it, though a query asks for few, and panics over
-    windows and row numbers (`select(pl.col("v").max().over("g"))`); of a union it goes by the first part.
+    No column of it is unnested: of a resolver alone Polars 2.1 takes all columns for those that come of it, though a query asks for few, and panics over
+    windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function makes of it, it goes by that.
     """
     world.refuse_fork()
-    return pl.concat([pl.LazyFrame(schema=source.schema()), PaimonScan(source, shared=shared).lazy()])
+    return PaimonScan(source, shared=shared).lazy().unnest([])
 
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:

@@ -22,7 +22,7 @@ from lakekit.lsm import rule as rules
 from lakekit.meta import manifests, schemas
 from lakekit.options import renaming
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
-from lakekit.read import bounds, file_index, sections, select
+from lakekit.read import bounds, file_index, lookup, sections, select
 from lakekit.read.condition import Condition
 
 if TYPE_CHECKING:
@@ -135,10 +135,12 @@ def plan_read(
     levels: range | None = None,
     last_level: int | None = None,
     hides_level_zero: bool = True,
+    counted: bool = False,
 ) -> Plan:
     """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
 
-    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`).
+    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`). `counted`: every step is
+    gone, to be shown, where the files of a lookup are known without.
 
     Reads metadata only. Raises `Unsupported` for a table that cannot be read.
     """
@@ -166,19 +168,23 @@ def plan_read(
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
-    plan = plan_entries(handle, snapshot, funnel, rule, condition, limit)
+    plan = plan_entries(handle, snapshot, funnel, rule, condition, limit, counted=counted)
     return replace(plan, files_total=_file_count(listed), every=every)
 
 
-def plan_entries(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None) -> Plan:
+def plan_entries(
+    handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None, *, counted: bool = False
+) -> Plan:
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifests.index_entries(handle, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
-    _prune_places(handle, funnel, index, condition)
-    if rule is not None:
-        _prune_keys(handle, funnel, rule, condition)
-        funnel.groups = sections.groups(handle, funnel.entries)
-    asked = _prune_values(handle, funnel, rule, condition)
+    asked = None if counted or rule is not None else _looked_up(handle, funnel, condition)
+    if asked is None:
+        _prune_places(handle, funnel, index, condition)
+        if rule is not None:
+            _prune_keys(handle, funnel, rule, condition)
+            funnel.groups = sections.groups(handle, funnel.entries)
+        asked = _prune_values(handle, funnel, rule, condition)
     groups = funnel.groups
     raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
     if limit is not None and rule is None and not vectors:
@@ -451,6 +457,19 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
         told.append(("file index", there))
     funnel.together(told)
     return partial(_by_name, entries, found)
+
+
+def _looked_up(handle: Handle, funnel: Funnel, condition: Condition) -> Callable[[], Mapping[str, BitMap]] | None:
+    """Leaves the files that have a value, where those are known; who tells which rows of them have it."""
+    owners = lookup.owners(handle, funnel.entries, condition)
+    if owners is None:
+        return None
+    funnel.step("file index", owners)
+    return partial(_positions, handle, funnel.entries, condition.predicate)
+
+
+def _positions(handle: Handle, entries: Entries, predicate: Predicate) -> Mapping[str, BitMap]:
+    return _by_name(entries, file_index.evaluate(handle, entries, np.arange(len(entries)), predicate))
 
 
 def _by_name(entries: Entries, found: file_index.Found) -> Mapping[str, BitMap]:

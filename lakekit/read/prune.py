@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ _WIDE = Context(prec=38)
 """Python's own context keeps 28 digits, DECIMAL 38."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Bounds:
     """Statistics of one column over many files, one element a file.
 
@@ -43,6 +44,17 @@ class Bounds:
     high: pa.Array
     nulls: NDArray[np.int64]
     rows: NDArray[np.int64]
+
+    @cached_property
+    def numbers(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """`low` and `high` of a column of whole numbers, where all are known: a step of numpy costs a tenth of Arrow's."""
+        whole = self.type.root in INTEGERS and not self.low.null_count and not self.high.null_count
+        return (self.low.to_numpy(), self.high.to_numpy()) if whole else None
+
+    @cached_property
+    def some(self) -> Mask:
+        """Which files have rows that are not null."""
+        return np.asarray(self.nulls != self.rows)
 
     @property
     def nbytes(self) -> int:
@@ -71,32 +83,31 @@ def keep(predicate: Predicate, bounds: Callable[[str], Bounds | None], count: in
 
 def keep_leaf(leaf: Leaf, known: Bounds) -> Mask:
     """`keep` for one comparison."""
-    all_null = known.nulls == known.rows
     match leaf.op:
         case "is null":
             return np.asarray(known.nulls != 0)
         case "is not null":
-            return ~all_null
+            return known.some.copy()
         case "starts with":
-            return _prefix(str(leaf.literals[0]), known) & ~all_null if known.type.root in ("CHAR", "VARCHAR") else np.ones(len(all_null), bool)
+            return _prefix(str(leaf.literals[0]), known) & known.some if known.type.root in ("CHAR", "VARCHAR") else np.ones(len(known.nulls), bool)
         case "in":
-            found = np.zeros(len(all_null), bool)
+            found = np.zeros(len(known.nulls), bool)
             for value in leaf.literals:
                 found |= _compare("=", value, known)
-            return found & ~all_null
+            return found & known.some
         case "not in":
-            found = np.ones(len(all_null), bool)
+            found = np.ones(len(known.nulls), bool)
             for value in leaf.literals:
                 found &= _compare("!=", value, known)
-            return found & ~all_null
-    return _compare(leaf.op, leaf.literals[0], known) & ~all_null
+            return found & known.some
+    return _compare(leaf.op, leaf.literals[0], known) & known.some
 
 
 def _compare(op: str, value: object, known: Bounds) -> Mask:
     """Whether a row with `row op value` may be there; rows that are null aside."""
     count = len(known.nulls)
-    if known.type.root in INTEGERS and not known.low.null_count and not known.high.null_count:
-        return _compare_integers(op, literal(value, known.type), known.low.to_numpy(), known.high.to_numpy())
+    if known.numbers is not None:
+        return _compare_integers(op, literal(value, known.type), *known.numbers)
     scalar = as_scalar(value, known.type)
     floating = known.type.root in ("FLOAT", "DOUBLE")
     if scalar is None or (floating and op in (">", ">=", "!=")):
@@ -121,7 +132,7 @@ def _compare(op: str, value: object, known: Bounds) -> Mask:
 
 
 def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]) -> Mask:
-    """The same of bounds that are all known: a step of numpy costs a tenth of Arrow's."""
+    """The same of bounds that are all known."""
     info = np.iinfo(low.dtype)
     verdict: Mask | None = None
     if value is not None and info.min <= value <= info.max:

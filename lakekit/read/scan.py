@@ -83,21 +83,21 @@ class Scan:
     def plans(self, condition: Condition) -> list[Plan]:
         """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = travel.locate(self.handle, self.at)
-        return self._plans(self._handle(position, self._schema_id(position)), position, condition, None)
+        return self._plans(self._handle(position, self._schema_id(position)), position, condition, None, counted=True)
 
-    def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> list[Plan]:
+    def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None, *, counted: bool = False) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
         fallback = stand_in(handle, position, self.at)
         if fallback is None:
-            return [plan.plan_read(handle, position, condition, limit=limit, levels=self.levels)]
+            return [plan.plan_read(handle, position, condition, limit=limit, levels=self.levels, counted=counted)]
         other, there = fallback
         other = replace(other, schema=replace(handle.schema, options=other.schema.options))
         sides = [(handle, position), (other, there)]
         first, second = reversed(sides) if handle.fallback_first else sides
         taken = plan.partitions_of(*first, levels=self.levels)
         return [
-            plan.plan_read(*first, condition, limit=limit, levels=self.levels),
-            plan.plan_read(*second, condition, without=taken, levels=self.levels),
+            plan.plan_read(*first, condition, limit=limit, levels=self.levels, counted=counted),
+            plan.plan_read(*second, condition, without=taken, levels=self.levels, counted=counted),
         ]
 
     def _schema_id(self, position: Position) -> int:
