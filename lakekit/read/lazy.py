@@ -126,7 +126,9 @@ def lazy(source: Source, *, shared: bool = False) -> pl.LazyFrame:
     windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function makes of it, it goes by that.
     """
     world.refuse_fork()
-    return PaimonScan(source, shared=shared).lazy().unnest([])
+    found = PaimonScan(source, shared=shared)
+    found.schema()  # Polars asks for it once the frame runs: what is refused is refused here
+    return found.lazy().unnest([])
 
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
