@@ -8,7 +8,7 @@
     lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
-    lakekit rewrite-index PATH [--where …] [--anew]                          file indexes as the options say
+    lakekit rewrite-index PATH [--where …] [--anew] [--dry-run]              file indexes as the options say
     lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables, also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied: lakekit clone house shop.orders test.orders
     lakekit migrate WAREHOUSE SOURCE NAME [--move]                           files taken over: lakekit migrate house /data/orders shop.orders
@@ -114,6 +114,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     one.add_argument("--where", help=_WHERE)
     one.add_argument("--anew", action="store_true", help="also those that are there, as after a change of their own options")
+    one.add_argument("--dry-run", action="store_true", help="tell which files would get which indexes")
     _add_of_catalogs(verbs, store, shape)
 
 
@@ -316,7 +317,14 @@ def analyze(asked: argparse.Namespace, out: Out) -> None:
 
 def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit rewrite-index PATH`."""
-    _told(out, _open(asked).rewrite_file_index(where=asked.where, anew=asked.anew))
+    table = _open(asked)
+    if not asked.dry_run:
+        _told(out, table.rewrite_file_index(where=asked.where, anew=asked.anew))
+        return
+    found = table.rewrite_file_index(where=asked.where, anew=asked.anew, dry_run=True)
+    if found.height or out.format != "table":
+        out.frame(found)
+    _said(out, f"{table.name} · would get other indexes: {words.plural(found.height, 'file') if found.height else 'no file'}")
 
 
 # ---- of catalogs ---------------------------------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,8 +38,6 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import polars as pl
-
     from lakekit.commit.outcome import Commit
     from lakekit.files.indexing import Index
     from lakekit.meta.handle import Handle
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema
 
     Contents = dict[str, dict[str, bytes | None]]
+    Place = tuple[str, str]
+    """The name of a column, or of a key of a map, and the kind of an index of it."""
 
 Identity = tuple[str, bytes | None, tuple[str, ...]]
 """Name, index in the manifest, and what lies beside: entries that differ in one of them are different files."""
@@ -78,6 +79,25 @@ def rewrite(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) 
         discard(handle, messages)
         raise
     return commit(handle, messages)
+
+
+def due(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
+    """What `rewrite` would do: `path`, `row_count`, indexes `made` and `dropped` of each file that changes. Heads of index files are read, and nothing else."""
+    found = []
+    for share in shares(handle, where):
+        for file in share.files:
+            path = data_file_path(handle, share.partition, share.bucket, file)
+            old, should = _contents(handle, file, path), _should(handle, file)
+            has = _places(old)
+            made, dropped = should.keys() - (() if anew else has), has - should.keys()
+            if made or dropped or old is None:
+                found.append((path, file.row_count, _spelled(made), _spelled(dropped)))
+    schema = {"path": pl.String(), "row_count": pl.Int64(), "made": pl.List(pl.String()), "dropped": pl.List(pl.String())}
+    return pl.DataFrame(found, schema, orient="row").sort("path")
+
+
+def _spelled(places: Collection[Place]) -> list[str]:
+    return sorted(f"{kind}({name})" for name, kind in places)
 
 
 def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[Share]:
@@ -178,10 +198,8 @@ def _identities(gone: Entries) -> dict[str, frozenset[Identity]]:
 def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFile | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
     written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
-    wanted = _of_that_time(handle, written.schema)
-    old = None if anew else _contents(handle, file, path)
-    has = {(name, kind) for name, kinds in (old or {}).items() for kind in kinds}
-    should = {(index.name, index.kind): index for index in wanted}
+    old, should = None if anew else _contents(handle, file, path), _should(handle, file)
+    has = _places(old)
     if old is not None and has == set(should):
         return None
     kept: Contents = {}
@@ -204,6 +222,15 @@ def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Ident
     with handle.storage.open_write(beside) as sink:
         sink.write(index_container.encode({}) if data is None else data)
     return replace(file, embedded_index=None, extra_files=(*others, name))
+
+
+def _should(handle: Handle, file: DataFile) -> dict[Place, Index]:
+    """The indexes that a file should have."""
+    return {(index.name, index.kind): index for index in _of_that_time(handle, schemas.written(handle, file.schema_id))}
+
+
+def _places(contents: Contents | None) -> set[Place]:
+    return {(name, kind) for name, kinds in (contents or {}).items() for kind in kinds}
 
 
 def _of_that_time(handle: Handle, written: TableSchema) -> list[Index]:

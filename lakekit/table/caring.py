@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from lakekit.care import analyze, check, compact, file_indexes, maintain, manifests, orphans, repair, rescale
 from lakekit.care.given import duration_ms
@@ -97,13 +97,21 @@ class Caring(Opened):
         """
         return analyze.analyze(self.handle(), columns)
 
-    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
+    @overload
+    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False) -> Commit: ...
+    @overload
+    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]) -> pl.DataFrame: ...
+    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False) -> Commit | pl.DataFrame:
         """Gives files that are there already the file indexes that today's options ask for, and drops others, in one commit; no data is written anew.
 
         `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the columns of indexes that are missing, lost or damaged; with
         `anew` those that are there are made again too, as after a change of their own options. Raises `InvalidOption`, `Unsupported` for a type that an
         index does not take, and what a commit raises.
+
+        With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made` and `dropped`, as `bitmap(city)`.
         """
+        if dry_run:
+            return file_indexes.due(self.handle(), where, anew=anew)
         return file_indexes.rewrite(self.handle(), where, anew=anew)
 
     def remove_orphans(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False) -> pl.DataFrame:

@@ -206,3 +206,52 @@ def test_a_failure_leaves_no_file(tmp_path, monkeypatch):
         table.rewrite_file_index()
     assert not list(tmp_path.rglob("*.index"))
     assert len(list(tmp_path.rglob("data-*"))) == 4
+
+
+def test_a_dry_run_tells_what_each_file_would_get(tmp_path):
+    table = filled(tmp_path, keyed=False)
+    table.alter(lk.set_option(BITMAP, "a"))
+    table.rewrite_file_index(where=pl.col("p") == 0)
+    table.alter(lk.set_option(BITMAP, "a,m[x]"), lk.set_option(BSI, "b"))
+    newest, indexed = table.snapshots()["snapshot_id"].to_list(), kinds(table)
+    files = table.files().select(path=pl.col("file_name"), p=pl.col("partition").str.tail(1).cast(pl.Int32))
+
+    def told(**asked) -> dict[int, tuple[list[str], list[str]]]:
+        found = table.rewrite_file_index(dry_run=True, **asked)
+        assert found.columns == ["path", "row_count", "made", "dropped"]
+        assert set(found["row_count"]) <= {10}
+        named = found.with_columns(pl.col("path").str.split("/").list.last()).join(files, on="path")
+        assert named.height == found.height
+        return {row["p"]: (row["made"], row["dropped"]) for row in named.iter_rows(named=True)}
+
+    assert told() == {0: (["bitmap(m[x])", "bsi(b)"], []), 1: (["bitmap(a)", "bitmap(m[x])", "bsi(b)"], [])}
+    assert told(where="p = 0") == {0: (["bitmap(m[x])", "bsi(b)"], [])}
+    assert told(anew=True)[0] == (["bitmap(a)", "bitmap(m[x])", "bsi(b)"], [])
+    assert (table.snapshots()["snapshot_id"].to_list(), kinds(table)) == (newest, indexed)
+    with pytest.raises(lk.Unsupported, match="bsi index does not take column a"):
+        table.with_options({BSI: "a"}).rewrite_file_index(dry_run=True)
+    table.rewrite_file_index()
+    assert told() == {}
+    table.alter(lk.set_option(BITMAP, "m[x]"))
+    assert told() == {p: ([], ["bitmap(a)"]) for p in (0, 1)}
+
+
+def test_a_dry_run_of_files_written_before_a_column_was_renamed(tmp_path):
+    table = filled(tmp_path, keyed=False)
+    table.alter(lk.rename_column("a", "z"), lk.add_column("c", "INT"))
+    table.alter(lk.set_option(BITMAP, "z,c"))
+    found = table.rewrite_file_index(dry_run=True)
+    assert found["made"].to_list() == [["bitmap(a)"]] * 4, "as the files call it, which lack the other"
+    assert table.rewrite_file_index().added_file_count == 4
+    assert kinds(table) == {("a", "bitmap", False)}
+    assert table.rewrite_file_index(dry_run=True).is_empty()
+
+
+def test_a_dry_run_names_what_is_lost(tmp_path):
+    table = filled(tmp_path, keyed=False, **{BITMAP: "a", "file-index.in-manifest-threshold": "1 b"})
+    assert table.rewrite_file_index(dry_run=True).is_empty()
+    lost = min(tmp_path.rglob("*.index"))
+    lost.unlink()
+    found = table.rewrite_file_index(dry_run=True)
+    assert found["made"].to_list() == [["bitmap(a)"]]
+    assert lost.name.startswith(found["path"][0].rpartition("/")[2].split(".")[0])

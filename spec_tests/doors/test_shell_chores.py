@@ -268,7 +268,10 @@ def test_analyze_and_rewrite_index(run, table):
     assert run("analyze", "--columns", "k, v")[1][0]["kinds"] == ["ANALYZE"]
     assert run("analyze", "--columns", "x")[0] == PROBLEM
     table.alter(lk.set_option("file-index.bloom-filter.columns", "v"))
+    told = run("rewrite-index", "--where", "p = 0", "--dry-run")[1]
+    assert [(row["made"], row["dropped"]) for row in told] == [(["bloom-filter(v)"], [])] * 2
     assert run("rewrite-index", "--where", "p = 0")[1][0]["added_file_count"] == 2
+    assert run("rewrite-index", "--where", "p = 0", "--dry-run")[1] == []
 
 
 @pytest.mark.parametrize("verb", [("compact",), ("expire", "snapshots"), ("tag", "create", "a"), ("orphans",), ("rollback", "1"), ("analyze",)])
