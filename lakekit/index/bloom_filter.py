@@ -24,7 +24,7 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -113,6 +113,22 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
         return True
     places, masks = found
     return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
+
+
+def peek(read: Callable[[int, int], bytes], length: int, t: DataType, leaf: Leaf) -> bool:
+    """As `probe`, of a payload of so many bytes of which `read(at, length)` gives some: none after a bit that is not set. False: no row can match."""
+    head = read(0, 4)
+    k, bits = int.from_bytes(head, "big"), 8 * (length - len(head))
+    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if len(head) == 4 and _is_sound(k, bits) else None
+    if found is None:
+        return True
+    every = zip(*(one.tolist() for one in found), strict=True)  # scalar: few values are asked for
+    return any(all(_is_set(read(at, 1), mask) for at, mask in zip(places, masks, strict=True)) for places, masks in every)
+
+
+def _is_set(byte: bytes, mask: int) -> bool:
+    """Whether the bits are; where there is no such byte, nobody knows."""
+    return not byte or byte[0] & mask == mask
 
 
 def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:

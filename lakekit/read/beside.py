@@ -86,7 +86,12 @@ def read(handle: Handle, path: str, length: int | None = None) -> bytes:
     try:
         return handle.storage.read(path, 0, length)
     except FileMissing:
-        raise FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path) from None
+        raise lost(path) from None
+
+
+def lost(path: str) -> FileMissing:
+    """The error of an index file that is not there."""
+    return FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path)
 
 
 def advised(damaged: Corrupt) -> Corrupt:
@@ -114,7 +119,7 @@ def held(handle: Handle, entries: Entries, places: NDArray[np.int64], *, every: 
 
 def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[_Known, ...]:
     """The lots of some places, which the shelf remembers from here on as far as they fit."""
-    at, paths = _paths(handle, entries, places)
+    at, paths = index_paths(handle, entries, places)
     spans = _spans(handle, paths)
     by_stretch: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
@@ -128,7 +133,13 @@ def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[
     return tuple(found)
 
 
-def _paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+def are_known(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> bool:
+    """Whether the first of those places has its index in memory: mostly the others do then."""
+    first = index_paths(handle, entries, places[:1])[1]
+    return bool(first) and handle.world.indexes.get((handle.storage, first[0])) is not None
+
+
+def index_paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Which of the places have an index beside them, and its path."""
     some = entries.take(places) if len(places) < len(entries) else entries
     extra = some.column("extra_files").to_pylist()  # scalar: one a file
@@ -145,7 +156,7 @@ def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
     missing = [path for path, span in found.items() if span is None]
     if missing:
         room = shelf.budget_bytes * 3 // 4 - sum(end - begin for _, begin, end in filter(None, found.values()))
-        found |= _joined(handle, *_read(handle, missing, room))
+        found |= _read(handle, missing, room)
     known = [span for span in found.values() if span is not None]
     if len({id(span[0]) for span in known}) > _MOST_STRETCHES:
         data = [stretch.data[begin:end] for stretch, begin, end in known]
@@ -153,11 +164,37 @@ def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
     return [found[path] for path in paths]
 
 
-def _read(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+def _read(handle: Handle, paths: Sequence[str], room: int) -> dict[str, Span]:
     """The first of those files, as many as there is room for."""
+    if handle.storage.is_remote:
+        return _joined(handle, *_fetched(handle, paths, room))
+    sizes = np.array([_size(handle, path) for path in paths], np.int64)
+    ends = np.cumsum(sizes)
+    fitting = int(np.searchsorted(ends, room, side="right"))
+    whole = np.empty(int(ends[fitting - 1]) if fitting else 0, np.uint8)
+
+    def fill(at: int) -> int:
+        data = read(handle, paths[at], int(sizes[at]))  # one after the other has the same memory
+        begin = int(ends[at] - sizes[at])
+        whole[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
+        return len(data)
+
+    lengths = world.each_small(fill, range(fitting), is_remote=False)
+    return _shelved(handle, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
+
+
+def _size(handle: Handle, path: str) -> int:
+    try:
+        return handle.storage.size(path)
+    except FileMissing:
+        raise lost(path) from None
+
+
+def _fetched(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+    """The same over a network, where asking how big a file is costs a request."""
     data: list[bytes] = []
     while len(data) < len(paths):
-        some = world.each_small(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=handle.storage.is_remote)
+        some = world.each_small(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=True)
         room -= sum(map(len, some))
         if room < 0:
             break
@@ -167,11 +204,15 @@ def _read(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], l
 
 def _joined(handle: Handle, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
     """Some indexes as one stretch, on the shelf from here on."""
-    if not data:
+    lengths = [len(one) for one in data]
+    whole = np.concatenate([np.zeros(0, np.uint8), *(np.frombuffer(one, np.uint8) for one in data)])
+    return _shelved(handle, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
+
+
+def _shelved(handle: Handle, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
+    if not len(paths):
         return {}
-    ends = np.cumsum([len(one) for one in data])
-    stretch = Stretch(np.concatenate([np.frombuffer(one, np.uint8) for one in data]))
-    begins = ends - [len(one) for one in data]
-    found = {path: (stretch, begin, end) for path, begin, end in zip(paths, begins.tolist(), ends.tolist(), strict=True)}  # scalar: one a file
-    handle.world.indexes.put({(handle.storage, path): span for path, span in found.items()}, len(stretch.data) + _FACT_BYTES * len(found))
+    stretch = Stretch(data)
+    found = {path: (stretch, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)}  # scalar: one a file
+    handle.world.indexes.put({(handle.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
     return found

@@ -25,9 +25,10 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
-from lakekit.read import beside, lookup
+from lakekit.read import beside, lookup, peek
 from lakekit.read.beside import Lot
 from lakekit.read.derived import kept
+from lakekit.read.peek import HEAD_BYTES
 from lakekit.read.prune import padded
 from lakekit.types import TIMESTAMPS
 
@@ -71,8 +72,6 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
-_HEAD_BYTES = 4096
-"""So many bytes of an index file hold its head, but where very many columns have indexes."""
 _INSIDE = -1
 """The number of the lot that lies in the entries."""
 _MOST_BLANKS = 16
@@ -92,6 +91,8 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     if not written or not len(inside) + len(outside):
         return _NOTHING
     of_all = _is_most(indexes, len(inside) + len(outside))
+    peeked = _peeked(handle, entries, indexes, outside, written)
+    outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True) if len(peeked) else outside, of_all and not len(peeked)
     asking = _Asking(handle, entries, indexes, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
@@ -101,11 +102,21 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         found = _each(asking, open_yet, under_way.advance)
         found |= _one_by_one(asking, _beyond(outside, lots), under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
-    gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else [])
+    gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else []) + ([peeked] if len(peeked) else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
     if of_all and len(lots) == 1 and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
         _remember(asking, lots[0], predicate)
     return Found(np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict)
+
+
+def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, Written]) -> NDArray[np.int64]:
+    """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
+    if not len(outside) or kept(handle.world, entries, "peeked", lambda: True) or beside.are_known(handle, entries, outside):
+        return _NOTHING.gone
+    at, paths = beside.index_paths(handle, entries, outside)
+    said = {number: (condition, one.types) for number, (one, condition) in written.items()}
+    gone = peek.ruled_out(handle, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
+    return at[np.array(gone, bool)]
 
 
 def _beyond(outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
@@ -333,7 +344,7 @@ def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Map
         if file.index_file is None:
             return {}
         path = handle.layout.extra_file(data_path, file.index_file)
-        head = beside.read(handle, path, _HEAD_BYTES)
+        head = beside.read(handle, path, HEAD_BYTES)
         if index_container.head_length(head[: index_container.HEAD], path=path) > len(head):
             head = beside.read(handle, path)
         return index_container.contents(head, path=path)

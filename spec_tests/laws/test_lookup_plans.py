@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.read import lazy, lookup, plan, scan, travel
+from lakekit import registry
+from lakekit.read import lazy, lookup, peek, plan, scan, travel
+from lakekit.storage.local import LocalStorage
+from lakekit.types import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 VALUES: dict[str, tuple[Any, list[Any]]] = {
     "INT": (pl.Int32(), [-1, 0, 1, 2, 7, 500]),
-    "BIGINT": (pl.Int64(), [-(2**63), -1, 0, 1, 2**40]),
+    "BIGINT": (pl.Int64(), [-(2**62), -1, 0, 1, 2**40]),
     "DOUBLE": (pl.Float64(), [-0.0, 0.0, 1.5, -2.5, float("nan"), float("inf")]),
     "FLOAT": (pl.Float32(), [-0.0, 0.0, 1.5, -2.5, float("nan")]),
     "STRING": (pl.String(), ["", "a", "b", "湖", "a" * 40, "longer than a word"]),
@@ -29,13 +32,12 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "TIMESTAMP(6)": (pl.Datetime("us"), [datetime(1969, 12, 31, 23), datetime(2024, 2, 29, 1, 2, 3, 4)]),  # noqa: DTZ001 - a TIMESTAMP has no zone
     "DECIMAL(10, 2)": (pl.Decimal(10, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("7.25")]),
 }
-BLOOM = ("INT", "BIGINT", "DOUBLE", "FLOAT", "STRING", "DATE", "TIMESTAMP(6)")
 KINDS = {
-    "bitmap": (list(VALUES), {}),
-    "bitmap of version 1": (list(VALUES), {"file-index.bitmap.v.version": "1"}),
-    "range-bitmap": (list(VALUES), {}),
-    "bloom-filter": (BLOOM, {"file-index.bloom-filter.v.items": "4", "file-index.bloom-filter.v.fpp": "0.3"}),
-    "bsi": (["INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DECIMAL(10, 2)"], {}),
+    "bitmap": {},
+    "bitmap of version 1": {"file-index.bitmap.v.version": "1"},
+    "range-bitmap": {},
+    "bloom-filter": {"file-index.bloom-filter.v.items": "4", "file-index.bloom-filter.v.fpp": "0.3"},
+    "bsi": {},
 }
 ROUNDS = 4
 """Memory is made by the second question or the third."""
@@ -60,7 +62,7 @@ def remembered(table: lk.Table, asked: pl.Expr) -> bool:
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:
     options = {"bucket": "-1", "write-only": "true", "file.format": file_format, "file-index.in-manifest-threshold": "1 b" if beside else "1 mb"}
-    indexed = {f"file-index.{kind.partition(' ')[0]}.columns": "v"} | KINDS[kind][1]
+    indexed = {f"file-index.{kind.partition(' ')[0]}.columns": "v"} | KINDS[kind]
     table = lk.create(folder, {"v": VALUES[t][0], "n": pl.Int64()}, options=options | indexed)
     for at, values in enumerate(files):
         table.append(pl.DataFrame({"v": values, "n": range(100 * at, 100 * at + len(values))}, schema={"v": VALUES[t][0], "n": pl.Int64()}, strict=False))
@@ -70,16 +72,19 @@ def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, besi
 @st.composite
 def cases(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(KINDS)))
-    t = draw(st.sampled_from(KINDS[kind][0]))
+    taken: Any = registry.load("index", kind.partition(" ")[0])
+    t = draw(st.sampled_from([name for name in VALUES if parse(name).root in taken.TYPES]))
     value = st.sampled_from([None, *VALUES[t][1]])
     files = draw(st.lists(st.lists(value, min_size=1, max_size=6), min_size=1, max_size=6))
     return {"kind": kind, "t": t, "files": files, "beside": draw(st.booleans()), "file_format": draw(st.sampled_from(["parquet", "orc", "avro"]))}
 
 
 @settings(max_examples=40)
-@given(case=cases(), many=st.booleans())
-def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], many: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@given(case=cases(), many=st.booleans(), peeks=st.booleans())
+def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], many: bool, peeks: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        if peeks:
+            patched.setattr(peek, "LEAST_BYTES", 0)
         table = made(f"{folder}/t", **case)
         plain = table.with_options({"file-index.read.enabled": "false"})
         column, (dtype, literals) = pl.col("v"), VALUES[case["t"]]
@@ -138,3 +143,69 @@ def test_a_file_whose_values_nobody_knows_is_not_one_without_them(tmp_path: Path
                     asked.collect()
     assert not remembered(table, pl.col("v") == 20)
     assert table.with_options({"file-index.read.enabled": "false"}).scan().filter(pl.col("v") == -1).collect().height == 6
+
+
+def filtered(folder: Path, **options: str) -> lk.Table:
+    """A table of twelve files, the filter of each 120 kB beside it: two values in one file each, two in all."""
+    more = {"file-index.bloom-filter.columns": "k,s", "file-index.bloom-filter.k.items": "100000", "file-index.bloom-filter.k.fpp": "0.01"}
+    table = lk.create(folder, {"k": pl.Int32(), "s": pl.String()}, options={"bucket": "-1", "write-only": "true"} | more | options)
+    for at in range(12):
+        table.append(pl.DataFrame({"k": [-1, at, 500], "s": ["", f"s{at}", "z"]}, schema={"k": pl.Int32, "s": pl.String}))
+    return table
+
+
+def test_the_first_question_reads_a_few_bytes_of_big_filters_and_the_second_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = filtered(tmp_path / "t", **{"file-index.bloom-filter.s.items": "100"})
+    sizes, read = [path.stat().st_size for path in (tmp_path / "t").rglob("*.index")], LocalStorage.read
+    assert min(sizes) > peek.LEAST_BYTES
+    counted: list[int] = []
+
+    def counting(self: LocalStorage, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        found = read(self, path, offset, length)
+        if path.endswith(".index"):
+            counted.append(len(found))
+        return found
+
+    monkeypatch.setattr(LocalStorage, "read", counting)
+
+    def bytes_read(asked: pl.Expr) -> tuple[int, list[int]]:
+        counted.clear()
+        return table.scan().filter(asked).collect().height, [*counted]
+
+    height, first = bytes_read(pl.col("k") == 7)
+    assert height == 1
+    assert sum(first) < 12 * (peek.HEAD_BYTES + 20) + max(sizes), "eleven are ruled out by a bit, the one that is left is read"
+    height, second = bytes_read(pl.col("k").is_in([3, 4]))
+    assert (height, len(second)) == (2, 11), "the one that was left is in memory"
+    assert sum(second) == sum(sizes) - max(sizes)
+    assert bytes_read((pl.col("k") == 9) & (pl.col("s") == "s9")) == (1, [])
+    table.append(pl.DataFrame({"k": [7], "s": ["s7"]}, schema={"k": pl.Int32, "s": pl.String}))
+    height, third = bytes_read(pl.col("k") == 7)
+    assert (height, len(third)) == (2, 1), "of the old files everything is known"
+
+
+@pytest.mark.parametrize("asked", [pl.col("k") == 7, pl.col("s") == "s7", (pl.col("s") == "s7") & (pl.col("k") > 3), pl.col("k").is_in([7, 700])])
+def test_what_a_few_bytes_tell_of_damaged_filters(tmp_path: Path, asked: pl.Expr) -> None:
+    """What is lost or damaged tells nothing, and whoever reads it whole says so."""
+    table = filtered(tmp_path / "t")
+    plain = table.with_options({"file-index.read.enabled": "false"})
+    paths = sorted((tmp_path / "t").rglob("*.index"))
+    whole = {path: path.read_bytes() for path in paths}
+    said = {path: path.with_name(path.name.partition(".parquet")[0] + ".parquet") for path in paths}
+    mine = next(path for path in paths if 7 in pl.read_parquet(said[path])["k"])
+    for hurt, data in ((mine, None), (mine, b""), (mine, whole[mine][:100]), (mine, b"x" * len(whole[mine]))):
+        hurt.unlink() if data is None else hurt.write_bytes(data)
+        with pytest.raises(lk.LakekitError, match=hurt.name) as told:
+            fresh(tmp_path / "t").scan().filter(asked).collect()
+        assert "rewrite_file_index(anew=True)" in str(told.value)
+        hurt.write_bytes(whole[hurt])
+    assert fresh(tmp_path / "t").scan().filter(asked).collect().equals(plain.scan().filter(asked).collect())
+
+
+def fresh(path: Path) -> lk.Table:
+    """The table with nothing kept of it."""
+    shelf = lk.open(path).handle().world
+    for one in (shelf.indexes, shelf.decoded):
+        one.put({"what": "else"}, one.budget_bytes)
+        one.put({"what": "else"}, 1)
+    return lk.open(path)
