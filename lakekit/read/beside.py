@@ -133,10 +133,16 @@ def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[
     return tuple(found)
 
 
-def are_known(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> bool:
-    """Whether the first of those places has its index in memory: mostly the others do then."""
+def is_first_time(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> bool:
+    """Whether nobody asked for the index of the first of those places before; mostly it is so with the others then."""
     first = index_paths(handle, entries, places[:1])[1]
-    return bool(first) and handle.world.indexes.get((handle.storage, first[0])) is not None
+    if not first:
+        return False
+    shelf, mark = handle.world.indexes, ("asked for", handle.storage, first[0])
+    if shelf.get((handle.storage, first[0])) is not None or shelf.get(mark):
+        return False
+    shelf.put({mark: True}, _FACT_BYTES)
+    return True
 
 
 def index_paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:

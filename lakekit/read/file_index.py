@@ -111,7 +111,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
 
 def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, Written]) -> NDArray[np.int64]:
     """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
-    if not len(outside) or kept(handle.world, entries, "peeked", lambda: True) or beside.are_known(handle, entries, outside):
+    if not len(outside) or not beside.is_first_time(handle, entries, outside):
         return _NOTHING.gone
     at, paths = beside.index_paths(handle, entries, outside)
     said = {number: (condition, one.types) for number, (one, condition) in written.items()}

@@ -184,6 +184,18 @@ def test_the_first_question_reads_a_few_bytes_of_big_filters_and_the_second_all(
     assert (height, len(third)) == (2, 1), "of the old files everything is known"
 
 
+def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bucket": "-1", "write-only": "true", "file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.items": "200000"}
+    table = lk.create(tmp_path / "t", {"p": pl.Int32(), "k": pl.Int32()}, partition_keys=["p"], options=options)
+    for at in range(16):
+        table.append(pl.DataFrame({"p": [at % 2] * 3, "k": [-1, at, 500]}, schema={"p": pl.Int32, "k": pl.Int32}))
+    calls: list[int] = []
+    monkeypatch.setattr(peek, "ruled_out", lambda *given, told=peek.ruled_out: calls.append(1) or told(*given))
+    for _ in range(3):
+        assert table.scan().filter((pl.col("p") == 1) & (pl.col("k") == 7)).collect().height == 1
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize("asked", [pl.col("k") == 7, pl.col("s") == "s7", (pl.col("s") == "s7") & (pl.col("k") > 3), pl.col("k").is_in([7, 700])])
 def test_what_a_few_bytes_tell_of_damaged_filters(tmp_path: Path, asked: pl.Expr) -> None:
     """What is lost or damaged tells nothing, and whoever reads it whole says so."""
