@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.errors import SchemaMismatch
-from lakekit.read.expressions import is_row_wise, parsed, typed, unknown
+from lakekit.read.expressions import beyond_a_row, parsed, typed, unknown
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
@@ -43,6 +43,6 @@ def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.Dat
         return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
     expr = parsed(sql(value) if isinstance(value, str) else value, handle.name, said)
     typed(expr, schema, handle.name, said)
-    if not is_row_wise(expr, schema):
-        raise SchemaMismatch(f"{said}={expr} for {handle.name} looks at more than one row. A new value is made of its own row alone", column=name)
+    if (beyond := beyond_a_row(expr, schema)) is not None:
+        raise SchemaMismatch(f"{said}={expr} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

@@ -23,7 +23,7 @@ from lakekit.change.merge_sql import named
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm.arrays import ends
-from lakekit.read.expressions import checked, is_row_wise, parsed, unknown
+from lakekit.read.expressions import beyond_a_row, checked, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
 
@@ -171,8 +171,8 @@ class _Sides:
         expr = parsed(named(given) if isinstance(given, str) else given, self.handle.name, said, schema)
         self._look(expr, schema, said)
         expr = checked(expr, schema, self.handle.name, said)
-        if not is_row_wise(expr, schema):
-            raise SchemaMismatch(f"{said}={expr} looks at more than one row. What is done to a row depends on it alone")
+        if (beyond := beyond_a_row(expr, schema)) is not None:
+            raise SchemaMismatch(f"{said}={expr} {beyond}. What is done to a row depends on it alone")
         return expr
 
     def action(self, clause: Clause) -> Action:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
 
 
+MANY_ROWS = "looks at more than one row"
+
+
 def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
     """A condition on the rows of a table. Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text."""
     schema = polars_schema(handle.schema.fields)
@@ -129,8 +132,21 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     """Whether each value is made of its own row alone: then, and only then, Polars takes the first rows before it computes."""
+    return beyond_a_row(expr, schema) is None
+
+
+def beyond_a_row(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
+    """What an expression does that is not told by one row, in words; None where each value is made of its own row alone.
+
+    Polars has no plan by rows for a comparison with a bare NULL, which is NULL of every row.
+    """
     only = pl.QueryOptFlags.none(slice_pushdown=True)
-    return pl.DataFrame(schema=schema).lazy().with_columns(expr.alias("")).head(1).explain(optimizations=only).lstrip().startswith("WITH_COLUMNS")
+    planned = pl.DataFrame(schema=schema).lazy().with_columns(expr.alias("")).head(1).explain(optimizations=only)
+    if planned.lstrip().startswith("WITH_COLUMNS"):
+        return None
+    if "null.repeat(" in planned:
+        return "compares with NULL, which nothing equals and nothing differs from: ask with IS NULL, is_null() or is_in() instead"
+    return MANY_ROWS
 
 
 def unknown(name: str, known: list[str], table: str, said: str) -> ColumnNotFound:

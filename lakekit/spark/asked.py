@@ -81,9 +81,9 @@ def rows_of(handle: Handle, where: pl.Expr | str | None) -> Rows:
         return Rows()
     expr = expressions.condition(where, handle)
     schema = polars_schema(handle.schema.fields, timestamp_unit="us")
-    if not expressions.is_row_wise(expr, schema):
-        msg = f"where={expr} of {handle.name} looks at more than one row, and tasks see some each: let Spark compute it over what read() gives"
-        raise SchemaMismatch(msg)
+    if (beyond := expressions.beyond_a_row(expr, schema)) is not None:
+        each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == expressions.MANY_ROWS else ""
+        raise SchemaMismatch(f"where={expr} of {handle.name} {beyond}{each}")
     filters, whole = lazy.all_filters_of(expr, schema)
     condition, decided = lazy.condition_of(filters, handle.schema)
     said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]

@@ -267,6 +267,12 @@ REFUSED = {
     "types": ({}, lambda t: t.merge(pl.DataFrame({"k": ["1"]}), UPDATE_ALL, on=["k"]), lk.SchemaMismatch, "k is Int32, _lakekit_source.k is String"),
     "too big": ({}, lambda t: t.update({"v": pl.lit(2**40)}, where="true"), lk.LakekitError, "v"),
     "aggregate": ({}, lambda t: t.update({"v": pl.col("v").max()}, where="true"), lk.SchemaMismatch, "more than one row"),
+    "null": (
+        {},
+        lambda t: t.merge([{"k": 1}], lk.when_matched(delete=True, where="v = NULL"), on=["k"]),
+        lk.SchemaMismatch,
+        "compares with NULL, which nothing equals",
+    ),
     "text": ({}, lambda t: t.update({"v": "closed"}, where="true"), lk.ColumnNotFound, "'closed' in SQL"),
     "no source row": (
         {},
