@@ -92,7 +92,8 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         return _NOTHING
     of_all = _is_most(indexes, len(inside) + len(outside))
     peeked = _peeked(handle, entries, indexes, outside, written)
-    outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True) if len(peeked) else outside, of_all and not len(peeked)
+    if len(peeked):
+        outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True), False
     asking = _Asking(handle, entries, indexes, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
