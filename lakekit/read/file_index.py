@@ -101,7 +101,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
         open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
         under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
         found = _each(asking, open_yet, under_way.advance)
-        found |= _one_by_one(asking, _beyond(outside, lots), under_way.advance)
+        found |= _one_by_one(asking, _beyond(asking, outside, lots), under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
     gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else []) + ([peeked] if len(peeked) else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
@@ -120,12 +120,12 @@ def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArra
     return at[np.array(gone, bool)]
 
 
-def _beyond(outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
+def _beyond(asking: _Asking, outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
     """The indexes beside files that no lot holds."""
     held = [lot.places for lot in lots if lot.number != _INSIDE]
-    if len(held) == 1 and len(held[0]) == len(outside):
+    if sum(map(len, held)) == len(asking.indexes.outside if asking.of_all else outside):  # mostly there is room for all
         return _NOTHING.gone
-    return np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *held]), assume_unique=True) if len(outside) else outside
+    return np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *held]), assume_unique=True)
 
 
 def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
