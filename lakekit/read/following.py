@@ -319,6 +319,7 @@ class Stream:
     poll_ms: float
     newest_at_call: int | None
     passed: Snapshot | None = None
+    stood: Snapshot | None = None
 
     def changes(self) -> Iterator[Change]:
         """One change after another; waits for the next."""
@@ -329,6 +330,7 @@ class Stream:
             self.handle.world.wait(self.poll_ms)
             start = self.begin()
         number = start.next_id
+        self.stood = snapshots.find_change(self.handle, number - 1) if start.state is None else None
         if self._begins_now():
             self.place.reach(number)  # "now" is later when the stream begins again, and what came meanwhile would not be told
         if start.state is not None and start.state.snapshot is not None:
@@ -341,12 +343,12 @@ class Stream:
                 return
         while self.last_id is None or number <= self.last_id:
             snapshot = self.next(number)
+            self._check_passed(number)
             if snapshot is None:
                 if self._ends():
                     break
                 self.handle.world.wait(self.poll_ms)
                 continue
-            self._check_passed(number)
             if self.ends_before(snapshot):
                 break
             if (wait_ms := self.delay_ms(snapshot)) > 0:
@@ -428,18 +430,20 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follo
         return found
 
     def _check_passed(self, number: int) -> None:
-        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever."""
-        told = self.passed
+        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever.
+
+        Of a stream that told nothing yet it is the one that stood before its first: what has taken its place would never be told.
+        """
+        told = self.passed or self.stood
         if told is None or told.id != number - 1:
             return
         now = snapshots.find_change(self.handle, told.id)
         if now is not None and _made(now) != _made(told):
             self._check_table()
-            msg = (
-                f"the stream of {self.handle.name} told snapshot {told.id}, and another one has its number now: the table was rolled back, or moved forward \
-to a branch. Begin anew with start="
-                + ("" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})")
-            )
+            where = "told" if self.passed else "begins behind"
+            anew = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
+            msg = f"the stream of {self.handle.name} {where} snapshot {told.id}, and another one has its number now: the table was rolled back, or moved \
+forward to a branch. Begin anew with start={anew}"
             raise SnapshotNotFound(msg, name=str(told.id))
 
     def state(self, position: Position, snapshot: Snapshot) -> State:
