@@ -424,8 +424,10 @@ Was the table rolled back, or begins it ahead of the table? {anew}"
             raise SnapshotNotFound(msg, name=str(number))
         found = snapshots.find_change(self.handle, number)  # it may have come meanwhile
         if found is None:
+            mine = self.place.consumer
+            kept = "or follow with a consumer, which keeps them" if mine is None else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
             msg = f"the stream of {self.handle.name} wants snapshot {number}, which has expired: {snapshots.describe_range(self.handle)}. \
-Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follow with a consumer, which keeps them"
+Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
             raise SnapshotNotFound(msg, name=str(number))
         return found
 

@@ -39,3 +39,18 @@ def test_a_rollback_below_a_stream_that_waits_for_its_first_change(tmp_path, beg
     consumer, start = ("me", None) if begins == "a consumer" else (None, begins)
     with pytest.raises(lk.SnapshotNotFound, match=r"begins behind snapshot 3, and another one has its number now: .*Begin anew"):
         next(following.follow(handle, start, consumer=consumer))
+
+
+@pytest.mark.parametrize("who", ["another stream of the consumer", "nobody, for it never acknowledged"])
+def test_a_consumer_whose_snapshots_expire_is_told_why(tmp_path, who):
+    """It was told to follow with a consumer, which it did: another stream moved that one, or it never had a place."""
+    table = grown(tmp_path)
+    slow = table.follow(1, consumer="me", until="latest")
+    next(slow)
+    if who.startswith("another"):
+        for change in table.follow(1, consumer="me", until="latest"):
+            change.ack()
+    table.upsert([{"k": 9, "v": "n"}])
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(lk.SnapshotNotFound, match=r"wants snapshot 2, which has expired.* acknowledge what is told, and keep consumer 'me' to one stream"):
+        next(slow)
