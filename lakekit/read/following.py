@@ -187,7 +187,7 @@ class Brought(Followed):
             kinds = self.entries.numbers("kind")
             before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
-        return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+        return frames.kinds_first(frames.in_turn(rows, self.handle.schema, self.fields), KIND_COLUMN, self.fields)
 
     def plan(self, condition: Condition) -> Plan | None:
         """The plan where the rows are told as they lie; None: what stood and what stands after an overwrite is merged first."""

@@ -75,10 +75,11 @@ class Reading(Opened):
         """The table as it grows: one `Change` a snapshot, for ever unless `until` says otherwise.
 
         First the rows of the state where the stream begins, if `start` has one, then what each snapshot brought: the changelog where a changelog producer
-        keeps one, else the rows as they were added (of a key table: every version). `start` is a `scan.mode` for streams ("latest-full", the default;
-        "latest", "compacted-full", "from-timestamp", "from-snapshot", "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose
-        positions are `options`), a snapshot id to begin with, or a datetime. `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a
-        datetime before the first snapshot that is younger. `poll`: seconds, or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
+        keeps one, else the rows as they were added (of a key table: every version). A key that moved between partitions leaves one before it comes into
+        another. `start` is a `scan.mode` for streams ("latest-full", the default; "latest", "compacted-full", "from-timestamp", "from-snapshot",
+        "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose positions are `options`), a snapshot id to begin with, or a datetime.
+        `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a datetime before the first snapshot that is younger. `poll`: seconds,
+        or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
 
         `consumer` names a place kept in the table: it moves with `Change.ack()`, the next stream of that name goes on there, whatever `start` says, and
         expiry keeps the snapshots from it on; both values of `consumer.mode` mean that here, where a stream has one reader. A new one that begins with
