@@ -57,8 +57,9 @@ class Reading(Opened):
         """The rows that changed after `since` up to and including `until` (the newest snapshot when None), their kind first.
 
         `since=0` begins at the beginning, or after what has expired; both take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog"
-        (as a changelog producer recorded them), "diff" (what is different between the two states) or "auto": the changelog where the table keeps one, else the
-        delta.
+        (as a changelog producer recorded them), "diff" (what is different between the two states, by the files that only one of them has) or "auto": the
+        changelog where the table keeps one, else the delta. As in the reference "diff" merges those files alone: where rows are parts of rows, have a
+        `sequence.field` or were deleted, it is exact between states that are compacted in full.
         Raises `SnapshotNotFound`, `InvalidOption`.
         """
         return lazy.lazy(changes.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
