@@ -38,6 +38,7 @@ DECODED_BYTES = 128 << 20
 """How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
 INDEX_BYTES = 256 << 20
 """How much is kept of file indexes that are files of their own: twice what the bloom filters of two hundred files take that are of the default size."""
+_LONGEST_WAIT_MS = 7 * 24 * 3_600_000
 
 
 # ---- clock, ids, waiting -------------------------------------------------------------------------------------------------------------------
@@ -66,8 +67,8 @@ def instant_ms(wall_ms: int) -> int:
 
 
 def wait(duration_ms: float) -> None:
-    """Returns after that long."""
-    time.sleep(duration_ms / 1000)
+    """Returns after that long, or after some days: the machine's clock knows no end of centuries, and who waits looks again anyway."""
+    time.sleep(min(duration_ms, _LONGEST_WAIT_MS) / 1000)
 
 
 def new_id() -> str:

@@ -64,5 +64,5 @@ def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
         return expressions.parsed(where, "", key)
     try:
         return pl.sql_expr(where)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
         raise InvalidOption(f"{where!r} is no condition in SQL: {error}", key=key, value=where) from error

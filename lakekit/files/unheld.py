@@ -3,7 +3,9 @@
     dt=2024-01-01/bucket-0/data-….parquet      k, v and no dt: the folder says it
 
 Files that Paimon writes hold every column. Of one that may lack a partition column the statistics say so: they count nothing of it, or nulls where its folder
-means a value. Then a null is what the folder says; no file is opened to find out. Files of key tables are always whole.
+means a value. Then a null is what the folder says; no file is opened to find out. Files of key tables are always whole, and say what their folders say, except
+where keys move between partitions under aggregation: there the partition column is aggregated as any other, and retracted, added up or listed it is no more
+where its row lies. Then the folder counts.
 
 Source: FORMAT.md 1.4; `PartitionInfo`, by which the reference never reads a partition column from a file.
 """
@@ -30,13 +32,20 @@ if TYPE_CHECKING:
 
 
 def asked(handle: Handle, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Those of some columns that files may lack: partition columns of an append table."""
+    """Those of some columns that files may lack: partition columns of an append table, and those that an aggregation may have made into something else."""
     keys = handle.schema.partition_keys
-    return tuple(field for field in fields if field.name in keys) if keys and not handle.schema.primary_keys else ()
+    return tuple(field for field in fields if field.name in keys) if keys and (not handle.schema.primary_keys or _is_aggregated(handle)) else ()
+
+
+def _is_aggregated(handle: Handle) -> bool:
+    """Whether partition columns are values that files aggregate."""
+    return handle.schema.cross_partition and handle.options.merge_engine == "aggregation"
 
 
 def doubtful(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
-    """Which files may lack one of these partition columns: `paths` are where they lie."""
+    """Which files may lack one of these partition columns, or hold it otherwise: `paths` are where they lie."""
+    if _is_aggregated(handle):
+        return [True] * len(files)
     names_of: dict[int, tuple[str, ...]] = {}
     wanted = {field.id for field in fields}
     found = []
@@ -60,13 +69,14 @@ def _are_told(handle: Handle, file: DataFile, path: str, names: Sequence[str]) -
 
 
 def filled(handle: Handle, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
-    """A partition column with what folders say in place of nulls.
+    """A partition column with what folders say in place of nulls, or, of aggregated ones, in place of everything.
 
     `sources`: whole paths of files by what `source_column` holds of them; None: the files are all of one folder.
     """
     if source_column is None:
         [value] = _said(handle, field, list(sources.values())[:1])
-        return pl.coalesce(column, pl.lit(value, polars_type(field.type)))
+        said = pl.lit(value, polars_type(field.type))
+        return said if _is_aggregated(handle) else pl.coalesce(column, said)
     fill = partial(_filled, handle=handle, field=field, sources=sources)
     return pl.struct(column.alias("value"), pl.col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(handle, field), is_elementwise=True)
 
@@ -77,12 +87,12 @@ def _dtype(handle: Handle, field: Field) -> pl.DataType:
 
 def _filled(rows: pl.Series, *, handle: Handle, field: Field, sources: Mapping[str, str]) -> pl.Series:
     column = rows.struct.field("value")
-    if not column.null_count():
+    if not column.null_count() and not _is_aggregated(handle):
         return column.alias(field.name)
     source = rows.struct.field("source")
     known = source.unique(maintain_order=True)
-    said = _said(handle, field, [sources[one] for one in known.to_list()])  # scalar: one a file
-    return column.zip_with(column.is_not_null(), source.replace_strict(known, said, return_dtype=column.dtype)).alias(field.name)
+    said = source.replace_strict(known, _said(handle, field, [sources[one] for one in known.to_list()]), return_dtype=column.dtype)  # scalar: one a file
+    return (said if _is_aggregated(handle) else column.zip_with(column.is_not_null(), said)).alias(field.name)
 
 
 def _said(handle: Handle, field: Field, paths: Sequence[str]) -> pl.Series:

@@ -43,6 +43,7 @@ _KEPT = 64
 _OFFERED = 1000
 """Partitions a box offers; others are set from Python."""
 _ROWS = 10
+_WANTED = {"at": "the number of a snapshot", "partition": "the path of a partition, as t.files() tells it", "bucket": "the number of a bucket"}
 _PLAIN = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
 
 
@@ -65,6 +66,10 @@ class Levels(Pictured):
     code = traitlets.Unicode("", read_only=True)
 
     def __init__(self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None) -> None:
+        for name, value, kind in (("at", at, int), ("partition", partition, str), ("bucket", bucket, int)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                msg = f"{name}= of Levels is {_WANTED[name]}, not {value!r}"
+                raise TypeError(msg)
         self.table = table
         handle = table.handle()
         self._schema, self._default_name = handle.schema, handle.options.partition_default_name

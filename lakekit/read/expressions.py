@@ -65,7 +65,7 @@ def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.
         raise TypeError(msg)
     try:
         expr = pl.sql_expr(given)
-    except pl.exceptions.PolarsError as wrong:
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
         raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
     return expr if schema is None else fitted(expr, given, schema)
 

@@ -187,7 +187,7 @@ class Brought(Followed):
             kinds = self.entries.numbers("kind")
             before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
-        return frames.kinds_first(rows, KIND_COLUMN, self.fields)
+        return frames.kinds_first(frames.in_turn(rows, self.handle.schema, self.fields), KIND_COLUMN, self.fields)
 
     def plan(self, condition: Condition) -> Plan | None:
         """The plan where the rows are told as they lie; None: what stood and what stands after an overwrite is merged first."""
@@ -319,6 +319,7 @@ class Stream:
     poll_ms: float
     newest_at_call: int | None
     passed: Snapshot | None = None
+    stood: Snapshot | None = None
 
     def changes(self) -> Iterator[Change]:
         """One change after another; waits for the next."""
@@ -329,6 +330,7 @@ class Stream:
             self.handle.world.wait(self.poll_ms)
             start = self.begin()
         number = start.next_id
+        self.stood = snapshots.find_change(self.handle, number - 1) if start.state is None else None
         if self._begins_now():
             self.place.reach(number)  # "now" is later when the stream begins again, and what came meanwhile would not be told
         if start.state is not None and start.state.snapshot is not None:
@@ -341,12 +343,12 @@ class Stream:
                 return
         while self.last_id is None or number <= self.last_id:
             snapshot = self.next(number)
+            self._check_passed(number)
             if snapshot is None:
                 if self._ends():
                     break
                 self.handle.world.wait(self.poll_ms)
                 continue
-            self._check_passed(number)
             if self.ends_before(snapshot):
                 break
             if (wait_ms := self.delay_ms(snapshot)) > 0:
@@ -422,24 +424,28 @@ Was the table rolled back, or begins it ahead of the table? {anew}"
             raise SnapshotNotFound(msg, name=str(number))
         found = snapshots.find_change(self.handle, number)  # it may have come meanwhile
         if found is None:
+            mine = self.place.consumer
+            kept = "or follow with a consumer, which keeps them" if mine is None else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
             msg = f"the stream of {self.handle.name} wants snapshot {number}, which has expired: {snapshots.describe_range(self.handle)}. \
-Begin anew with start=, keep snapshots longer (snapshot.time-retained), or follow with a consumer, which keeps them"
+Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
             raise SnapshotNotFound(msg, name=str(number))
         return found
 
     def _check_passed(self, number: int) -> None:
-        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever."""
-        told = self.passed
+        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever.
+
+        Of a stream that told nothing yet it is the one that stood before its first: what has taken its place would never be told.
+        """
+        told = self.passed or self.stood
         if told is None or told.id != number - 1:
             return
         now = snapshots.find_change(self.handle, told.id)
         if now is not None and _made(now) != _made(told):
             self._check_table()
-            msg = (
-                f"the stream of {self.handle.name} told snapshot {told.id}, and another one has its number now: the table was rolled back, or moved forward \
-to a branch. Begin anew with start="
-                + ("" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})")
-            )
+            where = "told" if self.passed else "begins behind"
+            anew = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
+            msg = f"the stream of {self.handle.name} {where} snapshot {told.id}, and another one has its number now: the table was rolled back, or moved \
+forward to a branch. Begin anew with start={anew}"
             raise SnapshotNotFound(msg, name=str(told.id))
 
     def state(self, position: Position, snapshot: Snapshot) -> State:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.model.data_file import DataFile
+    from lakekit.model.schema import TableSchema
     from lakekit.read.plan import Plan
     from lakekit.types import Field
 
@@ -102,6 +103,19 @@ def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field
 def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
     return frame.select(_spelled().alias(kind_column), *(name for name in system if name != KIND), *(field.name for field in fields))
+
+
+def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
+    """Rows of a change, with `_VALUE_KIND`, in an order that a copy kept by key alone can take.
+
+    Files come partition by partition, and a key that moved from a later one to an earlier one would come before it leaves. So what ends as taken away goes
+    first; rows of one key and partition stay in their order.
+    """
+    if not schema.cross_partition:
+        return frame
+    ids = {field.id for field in (*schema.key_fields, *schema.partition_fields)}
+    stays = pl.col(KIND).last().over([field.name for field in fields if field.id in ids]) & 1 == 0
+    return frame.sort(stays, maintain_order=True)
 
 
 def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:

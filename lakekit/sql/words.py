@@ -20,6 +20,8 @@ _WORD = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 _SHOWN = 60
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: what decoding with `surrogateescape` leaves of bytes that are no UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ class Words:
         if not isinstance(text, str):
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
             raise TypeError(msg)
+        if (half := _HALF.search(text)) is not None:
+            msg = f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: Polars would write another in its place"
+            raise InvalidOption(msg, key="sql")
         words = [Word(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
         end = len(text)
         while words and words[-1].said == ";":

@@ -57,8 +57,9 @@ class Reading(Opened):
         """The rows that changed after `since` up to and including `until` (the newest snapshot when None), their kind first.
 
         `since=0` begins at the beginning, or after what has expired; both take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog"
-        (as a changelog producer recorded them), "diff" (what is different between the two states) or "auto": the changelog where the table keeps one, else the
-        delta.
+        (as a changelog producer recorded them), "diff" (what is different between the two states, by the files that only one of them has) or "auto": the
+        changelog where the table keeps one, else the delta. As in the reference "diff" merges those files alone: where rows are parts of rows, have a
+        `sequence.field` or were deleted, it is exact between states that are compacted in full.
         Raises `SnapshotNotFound`, `InvalidOption`.
         """
         return lazy.lazy(changes.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
@@ -75,10 +76,11 @@ class Reading(Opened):
         """The table as it grows: one `Change` a snapshot, for ever unless `until` says otherwise.
 
         First the rows of the state where the stream begins, if `start` has one, then what each snapshot brought: the changelog where a changelog producer
-        keeps one, else the rows as they were added (of a key table: every version). `start` is a `scan.mode` for streams ("latest-full", the default;
-        "latest", "compacted-full", "from-timestamp", "from-snapshot", "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose
-        positions are `options`), a snapshot id to begin with, or a datetime. `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a
-        datetime before the first snapshot that is younger. `poll`: seconds, or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
+        keeps one, else the rows as they were added (of a key table: every version). A key that moved between partitions leaves one before it comes into
+        another. `start` is a `scan.mode` for streams ("latest-full", the default; "latest", "compacted-full", "from-timestamp", "from-snapshot",
+        "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose positions are `options`), a snapshot id to begin with, or a datetime.
+        `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a datetime before the first snapshot that is younger. `poll`: seconds,
+        or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
 
         `consumer` names a place kept in the table: it moves with `Change.ack()`, the next stream of that name goes on there, whatever `start` says, and
         expiry keeps the snapshots from it on; both values of `consumer.mode` mean that here, where a stream has one reader. A new one that begins with

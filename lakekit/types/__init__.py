@@ -37,6 +37,9 @@ class Field:
     default: str | None = None
 
     def __init__(self, name: str, type: DataType | str, id: int = -1, comment: str | None = None, default: str | None = None) -> None:  # noqa: A002
+        if not isinstance(name, str):
+            msg = f"the name of a field is a text, not {name!r}: Field('k', 'BIGINT NOT NULL')"
+            raise TypeError(msg)
         given = {"name": name, "type": parse(type) if isinstance(type, str) else type, "id": id, "comment": comment, "default": default}
         for key, value in given.items():
             object.__setattr__(self, key, value)

@@ -50,3 +50,19 @@ def test_turns(judge, tmp_path, case, every):
         assert {(partition, values, exactly and bucket) for partition, bucket, values in at} == {
             (partition, values, exactly and bucket) for partition, bucket, values in told
         }
+
+
+@pytest.mark.parametrize("function", ["last_non_null_value", "listagg"])
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_partitions_that_are_aggregated(judge, tmp_path, function, producer):
+    """A row lies in one partition and was made of rows of others: each file is read with its folder's value, and what is merged then merges these."""
+    options = {"bucket": "-1", "merge-engine": "aggregation", "fields.pt.aggregate-function": function, "changelog-producer": producer}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "pt": "STRING", "v": "INT", "w": "INT"}, primary_keys=["k"], partition_keys=["pt"], options=options)
+    kinds = ["-U", "+I", "+I", "+U"] if function != "listagg" else ["+I"] * 4
+    for turn in range(4):
+        frame = pl.DataFrame([(turn % 2, "a", turn, 1), (2, "ab"[turn % 2], 1, 1), (2, "b", 1, 2), (turn, "b", 0, 0)], schema=COLUMNS, orient="row")
+        table.upsert(frame.with_columns(pl.Series("op", kinds)), row_kind="op")
+        if turn == 2:
+            table.compact(full=True)
+        said = sorted((values for _, values in judge.read(tmp_path / "t").rows), key=repr)
+        assert sorted(table.scan().collect().rows(), key=repr) == said

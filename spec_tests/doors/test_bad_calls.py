@@ -244,3 +244,28 @@ def test_words_that_are_none(table):
     ):
         with pytest.raises(TypeError, match=says):
             ask()
+
+
+HALF = "a = '\ud800'"
+"""A lone surrogate, which is no text to Polars, nor to any file."""
+
+
+def test_texts_that_hold_half_a_character(table):
+    """They ended in UnicodeEncodeError."""
+    for ask in (
+        lambda: table.delete(HALF),
+        lambda: table.update({"v": "1"}, where=HALF),
+        lambda: table.update({"v": "'\ud800'"}, where="k = 1"),
+        lambda: table.explain(HALF),
+        lambda: table.aggregate(pl.len(), where=HALF),
+    ):
+        refused(table, ask, SchemaMismatch, "is no SQL")
+    refused(table, lambda: table.rewrite_file_index(where=HALF), InvalidOption, "is no condition in SQL")
+    refused(table, lambda: table.compact(where=HALF), InvalidOption, "is no condition in SQL")
+
+
+@pytest.mark.parametrize("name", [None, 5, b"k"])
+def test_fields_whose_name_is_no_text(name):
+    """Such a field was made, and str() of it ended in AttributeError."""
+    with pytest.raises(TypeError, match="the name of a field is a text"):
+        lk.Field(name, "INT")

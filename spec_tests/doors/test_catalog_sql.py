@@ -303,6 +303,13 @@ def test_what_is_no_text(cat):
         cat.sql(None)
 
 
+@pytest.mark.parametrize("text", ["UPDATE shop.orders SET who = '\ud800'", "SELECT '\ud800'", "INSERT INTO shop.orders VALUES ('\ud800')"])
+def test_half_a_character(cat, text):
+    """An UPDATE wrote other characters in its place, and the others ended in UnicodeEncodeError."""
+    with pytest.raises(InvalidOption, match="is half of one"):
+        cat.sql(text)
+
+
 def test_sqlglot_is_not_there(cat, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("lakekit.sql")]:
         monkeypatch.delitem(sys.modules, name)

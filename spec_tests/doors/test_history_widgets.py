@@ -15,6 +15,7 @@ import lakekit as lk
 from lakekit.cli import main
 from lakekit.draw import timeline
 from lakekit.draw.manifests import MORE
+from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.pictured import VIEW
 from lakekit.notebook.snapshots import Timeline
@@ -463,3 +464,10 @@ def test_opening_reads_one_snapshot_s_manifests(tmp_path, monkeypatch, flights):
     assert sum("/manifest/manifest-list" in path for path in read) == 2
     assert not any("/manifest/manifest-" in path and "list" not in path for path in read)
     assert not any("/bucket-" in path for path in read)
+
+
+@pytest.mark.parametrize("wrong", [{"at": "9"}, {"at": True}, {"partition": 5}, {"bucket": "0"}], ids=str)
+def test_levels_of_what_is_no_place(wrong):
+    """They ended in a TraitError, which says nothing of what is wanted."""
+    with pytest.raises(TypeError, match=f"{next(iter(wrong))}= of Levels is the"):
+        Levels(table("history_tags"), **wrong)

@@ -95,3 +95,22 @@ def test_through_a_storage_that_polars_does_not_open(tmp_path):
         if path.is_file():
             store.put(f"t/{path.relative_to(tmp_path / 't')}", path.read_bytes())
     assert rows(Table(location="t", name="t", storage=store).scan()) == rows(table.scan())
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(("functions", "held"), [({}, [None, 3]), ({"fields.default-aggregate-function": "sum"}, [0, 6])], ids=["retracted", "added up"])
+def test_partitions_that_an_aggregation_made_into_something_else(tmp_path, format_name, functions, held):
+    """Where keys move between partitions the column is aggregated as any other; a row is of the partition it lies in."""
+    options = {"bucket": "-1", "merge-engine": "aggregation", "file.format": format_name, "changelog-producer": "lookup", **functions}
+    table = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "p": "INT", "v": "INT"}, primary_keys=["k"], partition_keys=["p"], options=options)
+    rows = {"k": [1, 1, 2, 2], "p": [3, 3, 3, 3], "v": [7, 7, 7, 7], "op": ["+I", "-U", "+I", "+I"]}
+    table.upsert(pl.DataFrame(rows), row_kind="op")
+    [path] = (tmp_path / "t" / "p=3").rglob("data-*")
+    if format_name == "parquet":
+        assert pq.ParquetFile(path).read(columns=["p"]).column("p").to_pylist() == held, "what the file holds"
+    assert table.scan().sort("k").select("k", "p").collect().rows() == [(1, 3), (2, 3)]
+    assert table.scan().filter(pl.col("p") == 3).select("p").collect().rows() == [(3,), (3,)]
+    assert next(table.follow(until="latest")).frame.sort("k").select("p").collect().rows() == [(3,), (3,)]
+    table.upsert(pl.DataFrame({"k": [4], "p": [5], "v": [1]}))
+    table.compact(full=True)
+    assert table.scan().sort("k").select("k", "p").collect().rows() == [(1, 3), (2, 3), (4, 5)]

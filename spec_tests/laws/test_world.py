@@ -14,6 +14,17 @@ from lakekit import world
 from lakekit.errors import ForkedProcess
 
 
+@pytest.mark.parametrize("duration_ms", [1e15, 1e300, 10**400])
+def test_waits_that_no_clock_holds(monkeypatch: pytest.MonkeyPatch, duration_ms: float) -> None:
+    """A stream that polls every million years ended in OverflowError as soon as it would wait."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    world.wait(duration_ms)
+    world.wait(5)
+    assert 24 * 3600 <= slept[0] < 2**31
+    assert slept[1] == 0.005
+
+
 def test_each_keeps_order() -> None:
     assert world.each(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
     assert world.each(str, []) == []
