@@ -114,8 +114,11 @@ def _updated(handle: Handle) -> dict[bytes, int | None]:
 
 
 def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
+    """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
     types = [field.type for field in handle.schema.partition_fields]
-    return partitions.text(partition_values(handle, row), types, default_name=handle.options.partition_default_name)
+    values = partition_values(handle, row)
+    spelt = partitions.text(values, types, default_name=handle.options.partition_default_name)
+    return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
 def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:

@@ -322,6 +322,7 @@ def test_tags_that_are_over_are_the_same(judge, tmp_path):
         ({"partition.timestamp-formatter": "yyyy-MM-dd[ HH[:mm]]"}, ("2023-12-30", "2023-12-30 10", "2023-12-30 10:07", "2023-12-30 10:", "2999-01-01")),
         ({"partition.timestamp-pattern": "$dt 12:00:00"}, ("2023-12-30", "2024-01-01", "2999-01-01")),
         ({"partition.expiration-max-num": "2", "partition.expiration-batch-size": "1"}, ("2023-12-30", "2024-01-01", "2022-01-01", "2021-01-01")),
+        ({"partition.expiration-max-num": "2", "partition.timestamp-pattern": "2023-01-01"}, ("2023-12-30", "", "a", " ")),
         ({"partition.expiration-strategy": "update-time"}, ("a", "b")),
         ({"partition.expiration-strategy": "update-time", "partition.expiration-time": "0 s"}, ("a", "b")),
     ],
