@@ -1,7 +1,8 @@
 """What a table's options want done after every commit: automatic tags, and the expiry of tags, partitions, consumers, snapshots and changelogs.
 
-A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Tables and writers that are
-`write-only` leave it to others, but for one thing: which partitions a batch has completed only its writer knows (`partition.end-input-to-done`).
+A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Where there was nothing to
+commit and no snapshot was made, what is old expires all the same. Tables and writers that are `write-only` leave it to others, but for one thing: which
+partitions a batch has completed only its writer knows (`partition.end-input-to-done`).
 Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PartitionMarkDoneListener`.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
+from lakekit.meta import snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import caution
 
@@ -44,19 +46,21 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     is_batch = done.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
         found.append(("making automatic tags", lambda: auto_tags.create(handle)))
-    if not done.snapshot_ids:
-        return found
-    if options.tag_automatic_creation == "batch" and is_batch:
+    if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:
         found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     if options.tag_time_expire_enabled:
         found.append(("expiring tags", lambda: auto_tags.expire(handle)))
     if expire_partitions.is_due(handle, ends=is_batch):
-        found.append(("expiring partitions", lambda: expire_partitions.expire(handle)))
+        found.append(("expiring partitions", lambda: expire_partitions.expire(handle, by=done)))
     if options.consumer_expiration_time_ms is not None:
         found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
-    retained = expire.of_snapshots(handle)
-    if not expire.nothing_is_old(handle, retained, done.snapshot_ids[-1]):
-        found.append(("expiring snapshots", lambda: expire.expire_snapshots(handle, retained)))
+    found.append(("expiring snapshots", lambda: _expire_snapshots(handle)))
     if options.changelog_outlives_snapshots:
         found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
     return found
+
+
+def _expire_snapshots(handle: Handle) -> None:
+    newest, retained = snapshots.latest_id(handle), expire.of_snapshots(handle)  # partitions that expired have made snapshots of their own
+    if newest is not None and not expire.nothing_is_old(handle, retained, newest):
+        expire.expire_snapshots(handle, retained)
