@@ -46,8 +46,6 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     is_batch = done.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
         found.append(("making automatic tags", lambda: auto_tags.create(handle)))
-    if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:
-        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     if options.tag_time_expire_enabled:
         found.append(("expiring tags", lambda: auto_tags.expire(handle)))
     if expire_partitions.is_due(handle, ends=is_batch):
@@ -57,6 +55,8 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     found.append(("expiring snapshots", lambda: _expire_snapshots(handle)))
     if options.changelog_outlives_snapshots:
         found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
+    if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
+        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     return found
 
 

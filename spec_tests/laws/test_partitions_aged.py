@@ -70,6 +70,14 @@ def test_a_job_goes_on_after_its_partitions_expired(keys, more, tmp_path):
     assert sorted(table.scan().collect()["k"]) == [11, 12, 13]
 
 
+def test_the_tag_of_a_batch_has_no_partition_that_expired_with_it(tmp_path):
+    options = {"partition.expiration-time": "7 d", "partition.expiration-check-interval": "0 s", "tag.automatic-creation": "batch"}
+    table = made(tmp_path / "t", partitioned=True).with_options({**options, "tag.batch.customized-name": "newest"})
+    table.append([{"k": 1, "dt": day} for day in ("2023-12-30", "2999-01-01")])
+    assert table.scan(at="newest").collect()["dt"].to_list() == ["2999-01-01"]
+    assert table.tags()["snapshot_id"].to_list() == [2]
+
+
 def test_partitions_are_said_to_be_complete(tmp_path):
     table = made(tmp_path / "t", partitioned=True)
     table.mark_partition_done([{"dt": "2024-01-01"}])
