@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
-from lakekit.meta import snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import caution
 
@@ -48,11 +47,13 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
         found.append(("making automatic tags", lambda: auto_tags.create(handle)))
     if options.tag_time_expire_enabled:
         found.append(("expiring tags", lambda: auto_tags.expire(handle)))
+    newest = done.snapshot_id
     if expire_partitions.is_due(handle, ends=is_batch):
+        newest = None  # they make snapshots of their own
         found.append(("expiring partitions", lambda: expire_partitions.expire(handle, by=done)))
     if options.consumer_expiration_time_ms is not None:
         found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
-    found.append(("expiring snapshots", lambda: _expire_snapshots(handle)))
+    found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
     if options.changelog_outlives_snapshots:
         found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
     if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
@@ -60,7 +61,8 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     return found
 
 
-def _expire_snapshots(handle: Handle) -> None:
-    newest, retained = snapshots.latest_id(handle), expire.of_snapshots(handle)  # partitions that expired have made snapshots of their own
-    if newest is not None and not expire.nothing_is_old(handle, retained, newest):
+def _expire_snapshots(handle: Handle, newest: int | None) -> None:
+    """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
+    retained = expire.of_snapshots(handle)
+    if newest is None or not expire.nothing_is_old(handle, retained, newest):
         expire.expire_snapshots(handle, retained)
