@@ -2,8 +2,8 @@
 
 A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Where there was nothing to
 commit and no snapshot was made, what is old expires all the same. Tables and writers that are `write-only` leave it to others, but for one thing: which
-partitions a batch has completed only its writer knows (`partition.end-input-to-done`).
-Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PartitionMarkDoneListener`.
+partitions a batch has completed only its writer knows (`partition.end-input-to-done`). Writers that postpone rows leave snapshots to who compacts them.
+Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PrimaryKeyFileStoreTable.newExpireRunnable`, `PartitionMarkDoneListener`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
+from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import caution
 
@@ -53,8 +54,10 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
         found.append(("expiring partitions", lambda: expire_partitions.expire(handle, by=done)))
     if options.consumer_expiration_time_ms is not None:
         found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
-    found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
-    if options.changelog_outlives_snapshots:
+    postpones = handle.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in done.kinds  # it is left to who compacts
+    if not postpones:
+        found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
+    if options.changelog_outlives_snapshots and not postpones:
         found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
     if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
         found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))

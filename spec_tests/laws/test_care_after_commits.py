@@ -133,6 +133,17 @@ def test_snapshots_expire_after_commits(tmp_path):
     assert quiet.snapshots().height <= 3, "a dedicated compaction looks after write-only tables"
 
 
+def test_snapshots_of_postponed_rows_expire_when_they_are_compacted(tmp_path):
+    table = made(tmp_path / "t", **{"bucket": "-2", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    for number in range(3):
+        table.append([{"k": number, "dt": "a"}])
+    assert table.snapshots()["kind"].to_list() == ["APPEND"] * 3
+    table.compact()
+    assert table.snapshots()["kind"].to_list() == ["COMPACT"]
+    assert table.scan().collect().height == 3
+    assert needed(table.location) == on_disk(table.location)
+
+
 def test_what_is_old_expires_after_a_commit_of_nothing_too(tmp_path):
     table = made(tmp_path / "t", partitioned=True)
     for number in range(3):
