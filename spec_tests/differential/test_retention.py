@@ -251,7 +251,7 @@ def _age(path: Path, by: int) -> None:
 
 def _role(name: str) -> str:
     """What kind of file it is, without the random part of its name."""
-    return re.sub(r"-[0-9a-f]{8}-.*?(\.index)?$", r"\1", name.rpartition("/")[2])
+    return re.sub(r"-([0-9a-f]{8}|-u)-.*?(\.index)?$", r"\2", name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize("case", [(kind, seed) for seed in range(SEEDS) for kind in KINDS], ids=lambda case: f"{case[0]}-{case[1]}")
