@@ -89,7 +89,7 @@ def nothing_is_old(handle: Handle, retained: Retained, newest_id: int) -> bool:
 
 
 def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
-    """Removes the snapshots that need not be retained. Consumers, unless `consumer.changelog-only`, keep those that they have not read.
+    """Removes the snapshots that need not be retained. Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`).
 
     `deletes`: who deletes the files that went with them; None: the storage, from here.
     Raises what reading the roots of the table raises: then nothing was deleted.
@@ -134,7 +134,8 @@ def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[i
         return 0, 0
     low = max(known[-1] - retained.most + 1, known[0])
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
-    if not handle.options.consumer_changelog_only:
+    options = handle.options
+    if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
         end = min([end, *consumers.waiting(handle)])
     return low, end
 

@@ -17,18 +17,20 @@ from lakekit import registry
 from lakekit.care.given import whole
 from lakekit.care.outcome import Expired
 from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.publish import publish_once
+from lakekit.commit.publish import publish
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.files.places import partition_path, partition_spec, partition_values
 from lakekit.meta import manifests, snapshots
 from lakekit.model import partition as partitions
 from lakekit.model.entries import ADD
 from lakekit.model.partition_time import time_ms
+from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakekit.commit.outcome import Commit
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
 
@@ -45,9 +47,12 @@ def expire(
     formatter: str | None = None,
     most: int | None = None,
     dry_run: bool = False,
+    by: Commit | None = None,
 ) -> Expired:
     """Drops the partitions that are older than `expiration_ms`; what is None is as the options `partition.*` say. The oldest go first, `most` at once.
 
+    `by`: the commit after which it is done. Its user and identifier drop the partitions too: to the job that made it they are its own doing, no other
+    writer's, and how far it has come is still told by a snapshot when that of its rows has expired.
     Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
     """
     options = handle.options
@@ -77,7 +82,8 @@ def expire(
     if not dry_run:
         size = options.partition_expiration_batch_size or len(over) or 1
         for at in range(0, len(over), size):
-            publish_once(handle, (), commit_user=handle.new_commit_user(), overwrite=Overwrite.exactly(over[at : at + size]))
+            user, identifier = (handle.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
+            publish(handle, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
     return Expired(table=handle.name, partitions=tuple(partition_path(handle, row).strip("/") for row in over), dry_run=dry_run)
 
 
@@ -114,8 +120,11 @@ def _updated(handle: Handle) -> dict[bytes, int | None]:
 
 
 def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
+    """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
     types = [field.type for field in handle.schema.partition_fields]
-    return partitions.text(partition_values(handle, row), types, default_name=handle.options.partition_default_name)
+    values = partition_values(handle, row)
+    spelt = partitions.text(values, types, default_name=handle.options.partition_default_name)
+    return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
 def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:

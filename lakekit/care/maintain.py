@@ -1,8 +1,9 @@
 """What a table's options want done after every commit: automatic tags, and the expiry of tags, partitions, consumers, snapshots and changelogs.
 
-A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Tables and writers that are
-`write-only` leave it to others, but for one thing: which partitions a batch has completed only its writer knows (`partition.end-input-to-done`).
-Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PartitionMarkDoneListener`.
+A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Where there was nothing to
+commit and no snapshot was made, what is old expires all the same. Tables and writers that are `write-only` leave it to others, but for one thing: which
+partitions a batch has completed only its writer knows (`partition.end-input-to-done`). Writers that postpone rows leave snapshots to who compacts them.
+Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PrimaryKeyFileStoreTable.newExpireRunnable`, `PartitionMarkDoneListener`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
+from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.world import caution
 
@@ -44,19 +46,26 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     is_batch = done.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
         found.append(("making automatic tags", lambda: auto_tags.create(handle)))
-    if not done.snapshot_ids:
-        return found
-    if options.tag_automatic_creation == "batch" and is_batch:
-        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     if options.tag_time_expire_enabled:
         found.append(("expiring tags", lambda: auto_tags.expire(handle)))
+    newest = done.snapshot_id
     if expire_partitions.is_due(handle, ends=is_batch):
-        found.append(("expiring partitions", lambda: expire_partitions.expire(handle)))
+        newest = None  # they make snapshots of their own
+        found.append(("expiring partitions", lambda: expire_partitions.expire(handle, by=done)))
     if options.consumer_expiration_time_ms is not None:
         found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
-    retained = expire.of_snapshots(handle)
-    if not expire.nothing_is_old(handle, retained, done.snapshot_ids[-1]):
-        found.append(("expiring snapshots", lambda: expire.expire_snapshots(handle, retained)))
-    if options.changelog_outlives_snapshots:
+    postpones = handle.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in done.kinds  # it is left to who compacts
+    if not postpones:
+        found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
+    if options.changelog_outlives_snapshots and not postpones:
         found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
+    if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
+        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     return found
+
+
+def _expire_snapshots(handle: Handle, newest: int | None) -> None:
+    """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
+    retained = expire.of_snapshots(handle)
+    if newest is None or not expire.nothing_is_old(handle, retained, newest):
+        expire.expire_snapshots(handle, retained)

@@ -72,6 +72,7 @@ def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, S
 def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
     """The snapshots of a commit that is there already, oldest first; None: it is not there.
 
+    Partitions that expire after a commit are dropped by its user and identifier: the commit is what lies before that. Where that is gone, they stand for it.
     Empty: the user has gone on to greater identifiers, and the snapshots where it would be have expired. Raises `Conflict` where they have not.
     """
     own = None if latest is None else own_newest(handle, user, latest)
@@ -83,12 +84,12 @@ def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | Non
         reached = snapshot.id
         if snapshot.commit_user != user:
             continue
-        if snapshot.commit_identifier < identifier or (found and found[-1].commit_kind != "COMPACT"):
+        if snapshot.commit_identifier < identifier:
             reached = 1
             break
         if snapshot.commit_identifier == identifier:
             found.append(snapshot)
-            if snapshot.commit_kind != "COMPACT":
+            if snapshot.commit_kind not in {"COMPACT", "OVERWRITE"}:
                 break
     if not found and reached == 1:
         raise Conflict(
@@ -96,4 +97,5 @@ def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | Non
             "commit user must not fall. Nothing was committed. Give greater identifiers, or another commit user",
             snapshot_id=own.id,
         )
-    return found[::-1]
+    found.reverse()
+    return found[: 2 if [one.commit_kind for one in found[1:2]] == ["COMPACT"] else 1]

@@ -5,7 +5,7 @@
 
 Without a pattern the first column is the text; without a formatter it is year-month-day, or that with hour:minute:second and a fraction, numbers beyond
 their range carried over (2024-13-01 is 2025-01-01). A formatter takes the letters y u M d H m s S, text between quotes, parts between brackets that may be
-missing, and itself anything else that is no letter.
+missing, and itself anything else that is no letter; where a letter comes again it must say the same.
 Source: `PartitionTimeExtractor`, `DateTimeFormatter`.
 """
 
@@ -36,7 +36,13 @@ def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, 
     found = (_DEFAULT if formatter is None else _expression(formatter)).fullmatch(text)
     if found is None:
         return None
-    parts = {letter: int(digits) for letter, digits in found.groupdict().items() if digits is not None and letter != "S"}
+    parts: dict[str, int] = {}
+    for name, said in found.groupdict().items():
+        letter = name.partition("_")[0]
+        if said is not None:
+            number = int(said.ljust(9, "0") if letter == "S" else said)
+            if parts.setdefault(letter, number) != number:
+                return None
     if "yy" in parts:
         parts["y"] = 2000 + parts["yy"]
     elif "u" in parts:
@@ -45,8 +51,7 @@ def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, 
         return None
     if not {"y", "M", "d"} <= parts.keys():
         return None
-    fraction = (found.groupdict().get("S") or "").ljust(3, "0")[:3]
-    return _counted(parts, int(fraction), lenient=formatter is None)
+    return _counted(parts, parts.get("S", 0) // 1_000_000, lenient=formatter is None)
 
 
 def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None:
@@ -67,16 +72,19 @@ def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
     """What a formatter matches."""
-    pieces, end, depth = [], 0, 0
+    pieces, end, depth, has_year = [], 0, 0, False
     for found in _PARTS.finditer(formatter):
         if found.start() != end:
             raise _unreadable(formatter, formatter[end])
         end = found.end()
+        if has_year and found.group(2) is None:  # a year takes all digits that there are, but for those of the letters right behind it
+            pieces.append("(?!\\d)")
+            has_year = False
         if found.group() in ("[", "]"):
             depth += 1 if found.group() == "[" else -1
             if depth < 0:
                 raise _unreadable(formatter, "]")
-            pieces.append("(?:" if found.group() == "[" else ")?")
+            pieces.append("(?:" if found.group() == "[" else ")?+")  # what was there is not taken back for what follows
             continue
         letter = found.group(2)
         if letter is None:
@@ -85,13 +93,22 @@ def _expression(formatter: str) -> re.Pattern[str]:
             continue
         count = len(found.group())
         name = "yy" if count == 2 and letter in "yu" else letter
-        if letter not in "yuMdHmsS" or (name == "M" and count > 2) or any(piece.startswith(f"(?P<{name}>") for piece in pieces):
+        if letter not in "yuMdHmsS" or (name == "M" and count > 2):
             raise _unreadable(formatter, found.group())
-        least, most = (count, count) if name == "S" or count > 1 else (1, 10 if name in "yu" else 2)
-        pieces.append(rf"(?P<{name}>\d{{{least},{most}}})")
+        has_year = has_year or name in ("y", "u")
+        pieces.append(f"(?P<{name}_{len(pieces)}>{_digits(name, count)})")
     if end != len(formatter):
         raise _unreadable(formatter, formatter[end])
-    return re.compile("".join([*pieces, ")?" * depth]), re.ASCII)  # a part that is not closed ends with the formatter
+    return re.compile("".join([*pieces, ")?+" * depth]), re.ASCII)  # a part that is not closed ends with the formatter
+
+
+def _digits(name: str, count: int) -> str:
+    """What a letter that is there so many times matches: years before the year 0 have a sign, and so have those with more digits than letters."""
+    if name not in ("y", "u"):
+        return f"\\d{{{count}}}" if name in ("S", "yy") or count > 1 else "\\d{1,2}"
+    sign = "-?" if name == "u" else ""
+    longer = f"\\+\\d{{{count + 1},10}}|" if 3 < count < 10 else ""
+    return f"{longer}{sign}\\d{{{count}}}" if count > 1 else f"{sign}\\d{{1,10}}"
 
 
 def _unreadable(formatter: str, what: str) -> InvalidOption:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -132,6 +133,39 @@ def test_snapshots_expire_after_commits(tmp_path):
     assert quiet.snapshots().height <= 3, "a dedicated compaction looks after write-only tables"
 
 
+def test_snapshots_of_postponed_rows_expire_when_they_are_compacted(tmp_path):
+    table = made(tmp_path / "t", **{"bucket": "-2", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    for number in range(3):
+        table.append([{"k": number, "dt": "a"}])
+    assert table.snapshots()["kind"].to_list() == ["APPEND"] * 3
+    table.compact()
+    assert table.snapshots()["kind"].to_list() == ["COMPACT"]
+    assert table.scan().collect().height == 3
+    assert needed(table.location) == on_disk(table.location)
+
+
+def test_what_is_old_expires_after_a_commit_of_nothing_too(tmp_path):
+    table = made(tmp_path / "t", partitioned=True)
+    for number in range(3):
+        table.append([{"k": number, "dt": "2023-12-30"}])
+    table.create_tag("over", retain="0 ms")
+    table.reset_consumer("gone", next_snapshot=9)
+    later = table.with_options(
+        {
+            "snapshot.num-retained.min": "1",
+            "snapshot.num-retained.max": "2",
+            "consumer.expiration-time": "0 ms",
+            "partition.expiration-time": "7 d",
+            "partition.expiration-check-interval": "0 s",
+        }
+    )
+    time.sleep(0.005)
+    assert later.compact().snapshot_ids == ()
+    assert table.snapshots()["kind"].to_list() == ["APPEND", "OVERWRITE"]
+    assert table.tags().height == table.consumers().height == 0
+    assert later.append(table.scan().collect()).snapshot_ids == ()
+
+
 def test_changelogs_live_longer_and_then_expire_after_commits(tmp_path):
     options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "changelog.num-retained.min": "1", "changelog.num-retained.max": "5"}
     table = made(tmp_path / "t", **options, **{"changelog-producer": "input"})
@@ -185,7 +219,9 @@ def test_consumers_keep_what_they_have_not_read(tmp_path):
     far = {"retain_max": 1, "retain_min": 1, "older_than": "9999-01-01"}
     assert table.expire_snapshots(**far, max_deletes=2).snapshot_ids == (1, 2)
     assert table.expire_snapshots(**far).snapshot_ids == (3,)
-    assert table.with_options({"consumer.changelog-only": "true"}).expire_snapshots(**far, dry_run=True).snapshot_ids == (4, 5)
+    only = {"consumer.changelog-only": "true"}
+    assert table.with_options(only).expire_snapshots(**far, dry_run=True).snapshot_ids == (), "changelogs that go with their snapshots keep them"
+    assert table.with_options({**only, "changelog.num-retained.min": "20"}).expire_snapshots(**far, dry_run=True).snapshot_ids == (4, 5)
     with pytest.raises(InvalidOption):
         table.expire_consumers()
     assert table.expire_consumers(expiration="1 d").consumers == ()

@@ -43,6 +43,14 @@ def said(*texts: str, pattern: str | None = None, formatter: str | None = None) 
         (("2024-02-29 07:03",), None, "yyyy-MM-dd[ HH:mm[:ss]]", "2024-02-29 07:03:00"),
         (("2024-02-29 07:03:01",), None, "yyyy-MM-dd[ HH:mm[:ss]", "2024-02-29 07:03:01"),
         (("2024-02-29 07",), None, "yyyy-MM-dd[ HH:mm]", None),
+        (("20240229",), None, "[yyyyMMdd][yyyy-MM-dd]", "2024-02-29 00:00:00"),
+        (("2024-02-29",), None, "[yyyyMMdd][yyyy-MM-dd]", "2024-02-29 00:00:00"),
+        (("202402292024-02-29",), None, "[yyyyMMdd][yyyy-MM-dd]", None),
+        (("20240229:2024-02-29",), None, "[yyyyMMdd][:yyyy-MM-dd]", "2024-02-29 00:00:00"),
+        (("20240229:2024-02-28",), None, "[yyyyMMdd][:yyyy-MM-dd]", None),
+        (("2024022907",), None, "yyyyMMdd[HH]", None),
+        (("2024-02-29",), None, "[yyyy][yyyy-MM-dd]", None),
+        (("2024 29 2",), None, "yyyy d[d] M", "2024-02-29 00:00:00"),
     ],
 )
 def test_times(texts, pattern, formatter, wanted):
@@ -56,7 +64,7 @@ def test_what_is_printed_is_read(moment):
     assert said(text, formatter="MM dd HH:mm:ss yyyy") == moment.replace(microsecond=0).isoformat(sep=" ")
 
 
-@pytest.mark.parametrize("formatter", ["MMM d", "yyyy 'open", "EEE", "yyyy yyyy", "yyyy]", "yyyy{}", "#yyyy"])
+@pytest.mark.parametrize("formatter", ["MMM d", "yyyy 'open", "EEE", "yyyy]", "yyyy{}", "#yyyy"])
 def test_formatters_that_are_not_read(formatter):
     with pytest.raises(InvalidOption, match=r"partition\.timestamp-formatter"):
         said("x", formatter=formatter)

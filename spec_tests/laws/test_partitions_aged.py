@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import lakekit as lk
 from lakekit.care import expire_partitions
 from lakekit.errors import InvalidOption, Unsupported
+from lakekit.meta import snapshots
 from lakekit.world import World, wall_clock_ms
 from spec_tests.laws.aged import DAY, at, made
 
@@ -44,6 +46,36 @@ def test_partitions_expire_after_commits_once_in_an_interval(tmp_path):
     handle = replace(handle, world=World(now_ms=lambda: next(times), new_id=lambda: "000000"))
     assert [expire_partitions.is_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
     assert expire_partitions.is_due(handle.with_options({"end-input.check-partition-expire": "true"}), ends=True)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"commit.strict-mode.last-safe-snapshot": "0"}, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}], ids=len
+)
+@pytest.mark.parametrize("keys", [["k", "dt"], ["k"]], ids=["fixed", "crossing"])
+def test_a_job_goes_on_after_its_partitions_expired(keys, more, tmp_path):
+    """They were dropped by its own user: no other writer was there, and a commit is known again, whatever of it is left."""
+    options = {"partition.expiration-time": "7 d", "partition.expiration-check-interval": "0 s", "bucket": "1" if "dt" in keys else "-1", **more}
+    table = lk.create(str(tmp_path / "t"), {"k": "INT", "dt": "STRING"}, primary_keys=keys, partition_keys=["dt"], options=options)
+    with table.writer(commit_user="job") as writer:
+        for number in range(1, 4):
+            writer.write([{"k": number, "dt": "2023-12-30"}, {"k": 10 + number, "dt": "2999-01-01"}])
+            messages = writer.prepare()
+            done = table.commit(messages, commit_user="job", identifier=number)
+            made = json.loads((tmp_path / "t" / "snapshot" / f"snapshot-{snapshots.latest_id(table.handle())}").read_text(encoding="utf-8"))
+            assert [made[key] for key in ("commitKind", "commitUser", "commitIdentifier")] == ["OVERWRITE", "job", number]
+            count = made["id"]
+            again = table.commit(messages, commit_user="job", identifier=number)
+            assert again.snapshot_ids == ((count,) if more.get("snapshot.num-retained.max") else done.snapshot_ids)
+            assert snapshots.latest_id(table.handle()) == count
+    assert sorted(table.scan().collect()["k"]) == [11, 12, 13]
+
+
+def test_the_tag_of_a_batch_has_no_partition_that_expired_with_it(tmp_path):
+    options = {"partition.expiration-time": "7 d", "partition.expiration-check-interval": "0 s", "tag.automatic-creation": "batch"}
+    table = made(tmp_path / "t", partitioned=True).with_options({**options, "tag.batch.customized-name": "newest"})
+    table.append([{"k": 1, "dt": day} for day in ("2023-12-30", "2999-01-01")])
+    assert table.scan(at="newest").collect()["dt"].to_list() == ["2999-01-01"]
+    assert table.tags()["snapshot_id"].to_list() == [2]
 
 
 def test_partitions_are_said_to_be_complete(tmp_path):
