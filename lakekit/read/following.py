@@ -440,7 +440,7 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
         if told is None or told.id != number - 1:
             return
         now = snapshots.find_change(self.handle, told.id)
-        if now is not None and _made(now) != _made(told):
+        if now is not None and made(now) != made(told):
             self._check_table()
             where = "told" if self.passed else "begins behind"
             anew = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
@@ -493,6 +493,6 @@ forward to a branch; call t.follow() again"
         )
 
 
-def _made(snapshot: Snapshot) -> tuple[str, int, str, int]:
+def made(snapshot: Snapshot) -> tuple[str, int, str, int]:
     """By which commit, and when, a snapshot was made: what tells it from another of its number."""
     return snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind, snapshot.time_millis

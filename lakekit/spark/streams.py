@@ -3,9 +3,10 @@
     spark.readStream.format("lakekit").option("row_kind", "_row_kind").load(path)
     df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
 
-An offset is `{"snapshot": 7, "first": 5, "state": 0}`: all that snapshots up to 7 brought; the batch that ends there, were it the first one, begins with
-snapshot 5, or with the whole state of 7. Which snapshots tell what is the same as in `t.follow()`, `read.following`; a batch ends between two snapshots. The
-option `row_kind` names the column of kinds that each row gets; without it rows that take something away are left out.
+An offset is `{"snapshot": 7, "first": 5, "state": 0, "made": "…"}`: all that snapshots up to 7 brought; the batch that ends there, were it the first one,
+begins with snapshot 5, or with the whole state of 7. `made` tells that snapshot from another of its number, as after a rollback, which ends the stream. Which
+snapshots tell what is the same as in `t.follow()`, `read.following`; a batch ends between two snapshots. The option `row_kind` names the column of kinds that
+each row gets; without it rows that take something away are left out.
 
 A batch of many snapshots has rows of a key from several of them, and tasks run side by side. So what a bucket of a key table brought is one task of a batch, in
 the order of its snapshots: a sink that is reached without a shuffle writes rows of a key as they came. Of append tables, whose rows have no keys, files are
@@ -22,7 +23,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -32,7 +33,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from lakekit import storage
 from lakekit.commit import abandoned, publish as publishing
-from lakekit.errors import Corrupt, InvalidOption
+from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.meta import snapshots
 from lakekit.model.entries import ADD
 from lakekit.read import following, scan as scans
@@ -49,12 +50,15 @@ if TYPE_CHECKING:
 
     from lakekit.commit.overwrite import Overwrite
     from lakekit.meta.handle import Handle
+    from lakekit.model.snapshot import Snapshot
     from lakekit.read.following import Brought, Stream
     from lakekit.read.plan import Plan
     from lakekit.spark.source import Written
     from lakekit.spark.write_task import Job
     from lakekit.table.table import Table
     from lakekit.types import Field
+
+    Offset = dict[str, Any]
 
 LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
 """Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
@@ -89,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Before everything."""
         return {"snapshot": _NOWHERE, "first": 0, "state": 0}
 
@@ -101,18 +105,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From here on nothing newer than what is there now is read."""
         self.newest_id = snapshots.latest_id(self.stream.handle) or 0
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
         if start["snapshot"] == _NOWHERE:
             begun = self.stream.begin()
             if begun is None:
                 return start
             if begun.state is not None and begun.state.snapshot is not None:
-                return {"snapshot": begun.state.snapshot.id, "first": begun.next_id, "state": 1}
+                return self._offset(begun.state.snapshot.id, first=begun.next_id, state=1)
             last = self._reached(begun.next_id, limit)
-            return {"snapshot": last, "first": begun.next_id, "state": 0}
+            return self._offset(last, first=begun.next_id, state=0)
+        self._check(start)
         last = self._reached(start["snapshot"] + 1, limit)
-        return start if last == start["snapshot"] else {"snapshot": last, "first": 0, "state": 0}
+        return start if last == start["snapshot"] else self._offset(last, first=0, state=0)
+
+    def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
+        found = snapshots.find_change(self.stream.handle, snapshot_id) if snapshot_id > 0 else None
+        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _made(found)})
+
+    def _check(self, told: Offset) -> None:
+        """Raises `SnapshotNotFound` where another snapshot has the number of the one that was told: rows of the one that is gone would stand for ever."""
+        now = snapshots.find_change(self.stream.handle, told["snapshot"]) if "made" in told else None
+        if now is not None and _made(now) != told["made"]:
+            msg = f"the stream of {self.stream.handle.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
+or moved forward to a branch. Begin anew with another checkpoint"
+            raise SnapshotNotFound(msg, name=str(now.id))
 
     def _reached(self, first: int, limit: ReadLimit) -> int:
         """The last snapshot of a batch that begins with `first`; the one before it where there is none yet."""
@@ -132,10 +149,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         if start["snapshot"] == end["snapshot"]:
             return []
+        self._check(end)  # of a batch that is done again
         begins = start["snapshot"] == _NOWHERE
         found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
         told: list[tuple[Brought, Plan | None]] = []
@@ -218,9 +236,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for frame in rows.select(field.name for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
             yield types.to_batch(frame, given)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         """Told when a batch is through: a consumer's place moves behind it."""
         self.stream.place.reach(end["snapshot"] + 1)
+
+
+def _made(snapshot: Snapshot) -> str:
+    """What tells a snapshot from another of its number, in few letters."""
+    return sha256(repr(following.made(snapshot)).encode()).hexdigest()[:16]
 
 
 def _parts(found: Brought, tasks: Sequence[bytes | None]) -> list[Part]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 
@@ -114,6 +115,44 @@ def test_where_a_stream_begins(tmp_path):
         reader(table).latestOffset({"snapshot": 1, "first": 0, "state": 0}, ReadAllAvailable())
     assert reader(table).partitions({"snapshot": 5, "first": 0, "state": 0}, {"snapshot": 5, "first": 0, "state": 0}) == []
     assert list(reader(table).read(InputPartition(None))) == []
+
+
+def test_a_snapshot_that_another_has_taken_the_place_of_ends_the_stream(tmp_path):
+    """What the one that is gone brought was told, and what the other brought never would be; also of a batch that is planned and done again."""
+    table = lk.create(tmp_path / "t", {"k": "BIGINT", "v": "STRING"})
+    latest = reader(table, **{"scan.mode": "latest"})
+    for k in range(3):
+        put(table, (k, "x", "+I"))
+    told = reader(table).latestOffset(NOWHERE, ReadAllAvailable())
+    behind = latest.latestOffset(NOWHERE, ReadAllAvailable())
+    assert reader(table).latestOffset(told, ReadAllAvailable()) == told
+    table.rollback(2)
+    put(table, (7, "y", "+I"))
+    for offset in (told, behind):
+        for put_back in (lambda: None, lambda: put(table, (8, "z", "+I"))):
+            put_back()
+            with pytest.raises(SnapshotNotFound, match=r"told snapshot 3, and another one has its number now.*another checkpoint"):
+                reader(table).latestOffset(offset, ReadAllAvailable())
+    with pytest.raises(SnapshotNotFound, match="another one has its number now"):
+        reader(table).partitions(NOWHERE, told)
+    of_old = {name: value for name, value in told.items() if name != "made"}
+    assert reader(table).latestOffset(of_old, ReadAllAvailable())["snapshot"] == 5, "a checkpoint that says less goes on"
+
+
+def test_a_query_does_not_go_on_behind_a_rollback(known, tmp_path):
+    table, target = lk.create(tmp_path / "t", {"k": "BIGINT", "v": "STRING"}), lk.create(tmp_path / "u", {"k": "BIGINT", "v": "STRING"})
+    put(table, (1, "a", "+I"))
+    put(table, (2, "b", "+I"))
+
+    def stream():
+        run(known.readStream.format("lakekit").load(table.location), target, tmp_path / "checkpoint")
+
+    stream()
+    table.rollback(1)
+    put(table, (3, "c", "+I"))
+    with pytest.raises(StreamingQueryException, match="another one has its number now"):
+        stream()
+    assert sorted(target.scan().collect().rows()) == [(1, "a"), (2, "b")]
 
 
 def test_a_consumer_moves_with_the_batches(tmp_path):
