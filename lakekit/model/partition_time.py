@@ -39,7 +39,7 @@ def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, 
     parts: dict[str, int] = {}
     for name, said in found.groupdict().items():
         letter = name.partition("_")[0]
-        if said is not None:
+        if said is not None and letter != "part":
             number = int(said.ljust(9, "0") if letter == "S" else said)
             if parts.setdefault(letter, number) != number:
                 return None
@@ -72,7 +72,7 @@ def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
     """What a formatter matches."""
-    pieces, end, depth, has_year = [], 0, 0, False
+    pieces, open_parts, end, has_year = list[str](), list[str](), 0, False
     for found in _PARTS.finditer(formatter):
         if found.start() != end:
             raise _unreadable(formatter, formatter[end])
@@ -80,11 +80,14 @@ def _expression(formatter: str) -> re.Pattern[str]:
         if has_year and found.group(2) is None:  # a year takes all digits that there are, but for those of the letters right behind it
             pieces.append("(?!\\d)")
             has_year = False
-        if found.group() in ("[", "]"):
-            depth += 1 if found.group() == "[" else -1
-            if depth < 0:
+        if found.group() == "[":
+            open_parts.append(f"part_{len(pieces)}")
+            pieces.append(f"(?=(?P<{open_parts[-1]}>(?:")
+            continue
+        if found.group() == "]":
+            if not open_parts:
                 raise _unreadable(formatter, "]")
-            pieces.append("(?:" if found.group() == "[" else ")?+")  # what was there is not taken back for what follows
+            pieces.append(_closed(open_parts.pop()))
             continue
         letter = found.group(2)
         if letter is None:
@@ -99,7 +102,12 @@ def _expression(formatter: str) -> re.Pattern[str]:
         pieces.append(f"(?P<{name}_{len(pieces)}>{_digits(name, count)})")
     if end != len(formatter):
         raise _unreadable(formatter, formatter[end])
-    return re.compile("".join([*pieces, ")?+" * depth]), re.ASCII)  # a part that is not closed ends with the formatter
+    return re.compile("".join([*pieces, *map(_closed, reversed(open_parts))]), re.ASCII)  # a part that is not closed ends with the formatter
+
+
+def _closed(part: str) -> str:
+    """The end of a part that may be missing: what it took, looking ahead, is not taken back for what follows."""
+    return f")?))(?P={part})"  # the quantifier `?+` means the same, and does something else in Python 3.11.2
 
 
 def _digits(name: str, count: int) -> str:
