@@ -105,8 +105,8 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     also = [at for at, hit in found.items() if hit is False]
     gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else []) + ([peeked] if len(peeked) else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
-    if of_all and len(lots) == 1 and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
-        _remember(asking, lots[0], predicate)
+    if of_all and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
+        _remember(asking, lots, predicate)
     return Found(np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict)
 
 
@@ -288,12 +288,16 @@ def _again(handle: Handle, entries: Entries, lot: Lot, schema_id: int, what: Has
     return kept(handle.world, entries, _made_of(lot.number, schema_id, what), make)
 
 
-def _remember(asking: _Asking, lot: Lot, leaf: Leaf) -> None:
-    """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in one lot."""
+def _remember(asking: _Asking, lots: Sequence[Lot], leaf: Leaf) -> None:
+    """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in a few lots."""
     handle, entries = asking.handle, asking.entries
-    if len(lot.places) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
-        many = Containers(lot.data, lot.begins, lot.ends, asking.indexes.row_counts)
-        lookup.remember(handle, entries, many, leaf.column, inside=lot.number == _INSIDE, named=partial(_made_of, lot.number, handle.schema.id))
+    if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
+        lookup.remember(handle, entries, leaf.column, [_for_lookups(asking, lot) for lot in lots])
+
+
+def _for_lookups(asking: _Asking, lot: Lot) -> lookup.Lot:
+    many = Containers(lot.data, lot.begins, lot.ends, asking.indexes.row_counts[lot.places])
+    return lookup.Lot(lot.places, many, lot.number == _INSIDE, partial(_made_of, lot.number, asking.handle.schema.id))
 
 
 def _made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:

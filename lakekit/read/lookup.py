@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
 
+import numpy as np
+
 from lakekit.codec.binary_columns import binary_data
 from lakekit.codec.index_container import Payloads
 from lakekit.index import together, values
@@ -23,9 +25,8 @@ from lakekit.read.derived import keep, kept, recalled
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from lakekit.index.together import Containers
@@ -41,15 +42,29 @@ _OTHERWISE = {*TIMESTAMPS, "CHAR"}
 """What rows give back of those may be another value than was indexed (`file_index.as_read`)."""
 
 
-class _Listed(NamedTuple):
-    """All values are remembered, as `what`."""
+class Lot(NamedTuple):
+    """Indexes of the entries at some places, in the order of those: `inside` the entries, or where `beside` keeps them.
 
+    What is made of all of them is kept as it is `named`.
+    """
+
+    places: NDArray[np.int64]
+    many: Containers
+    inside: bool
+    named: Callable[[Hashable], Hashable]
+
+
+class _Listed(NamedTuple):
+    """All values of the indexes of the entries at those places are remembered, as `what`."""
+
+    places: NDArray[np.int64]
     what: Hashable
 
 
 class _Filters(NamedTuple):
-    """Filters that lie in `data`, which is not kept by this, or in the entries; `shapes` are what `index` knows of them."""
+    """Filters of the entries at those places, in `data`, which is not kept by this, or in the entries; `shapes` are what `index` knows of them."""
 
+    places: NDArray[np.int64]
     index: Any
     data: ref[NDArray[np.uint8]] | None
     begins: NDArray[np.int64]
@@ -64,44 +79,57 @@ def owners(handle: Handle, entries: Entries, condition: Condition) -> Mask | Non
     if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or condition.on_partition or not handle.options.file_index_read_enabled:
         return None
     t = handle.schema.types.get(leaf.column)
-    known = recalled(handle.world, entries, _fact(handle.schema.id, leaf.column))
+    known: tuple[_Listed | _Filters, ...] | None = recalled(handle.world, entries, _fact(handle.schema.id, leaf.column))
     if t is None or known is None or values.few_keys(leaf, t) is None:
         return None
-    if isinstance(known, _Filters):
-        return _unfiltered(handle, entries, known, leaf, t)
+    there = np.zeros(len(entries), bool)
+    for one in known:  # scalar: few stretches of bytes
+        mine = _filtered(entries, one, leaf, t) if isinstance(one, _Filters) else _listed(handle, entries, one, leaf, t)
+        if mine is None:
+            return None  # forgotten meanwhile
+        there[one.places] = mine
+    if any(isinstance(one, _Filters) for one in known):
+        there &= bounds.keep(handle, entries, leaf, "value")
+    return there
+
+
+def _listed(handle: Handle, entries: Entries, known: _Listed, leaf: Leaf, t: DataType) -> Mask | None:
     listed: values.Values | None = recalled(handle.world, entries, known.what)
     return None if listed is None else values.among(listed, t, leaf)[1]
 
 
-def _unfiltered(handle: Handle, entries: Entries, filters: _Filters, leaf: Leaf, t: DataType) -> Mask | None:
-    data = binary_data(entries.column("embedded_index")) if filters.data is None else filters.data()
+def _filtered(entries: Entries, known: _Filters, leaf: Leaf, t: DataType) -> Mask | None:
+    data = binary_data(entries.column("embedded_index")) if known.data is None else known.data()
     if data is None:
-        return None  # forgotten meanwhile
-    absent, _ = filters.index.asked(Payloads(data, filters.begins, filters.ends), t, leaf, filters.row_counts, filters.shapes)
-    kept_by_bounds: Mask = bounds.keep(handle, entries, leaf, "value")
-    return kept_by_bounds & ~absent
+        return None
+    absent, _ = known.index.asked(Payloads(data, known.begins, known.ends), t, leaf, known.row_counts, known.shapes)
+    return np.logical_not(absent)
 
 
-def remember(handle: Handle, entries: Entries, many: Containers, column: str, *, inside: bool, named: Callable[[Hashable], Hashable]) -> None:
-    """Keeps what tells of a column of all entries, whose indexes are `many`, in their order: `inside` the entries, or where `beside` keeps them.
-
-    What is made of all of them is kept as it is `named`.
-    """
-
-    def memory(what: Hashable, make: Callable[[], T]) -> T | None:
-        return kept(handle.world, entries, named(what), make)
-
+def remember(handle: Handle, entries: Entries, column: str, lots: Sequence[Lot]) -> None:
+    """Keeps what tells of a column of all entries, whose indexes are those of the lots."""
     t = handle.schema.types[column]
     if t.root in _OTHERWISE:
         return
-    found: _Listed | _Filters | None = None
+    found = []
+    for lot in lots:
+        if (one := _of_lot(handle, entries, column, t, lot)) is None:
+            return
+        found.append(one)
+    keep(handle.world, entries, _fact(handle.schema.id, column), tuple(found))
+
+
+def _of_lot(handle: Handle, entries: Entries, column: str, t: DataType, lot: Lot) -> _Listed | _Filters | None:
+    def memory(what: Hashable, make: Callable[[], T]) -> T | None:
+        return kept(handle.world, entries, lot.named(what), make)
+
+    many = lot.many
     if (listed := together.listed(many, column, t, memory)) is not None:
-        found = _Listed(named(listed))
-    elif (filters := together.filters(many, column, t, memory)) is not None:
+        return _Listed(lot.places, lot.named(listed))
+    if (filters := together.filters(many, column, t, memory)) is not None:
         index, payloads, shapes = filters
-        found = _Filters(index, None if inside else ref(many.data), payloads.begins, payloads.ends, many.row_counts, shapes)
-    if found is not None:
-        keep(handle.world, entries, _fact(handle.schema.id, column), found)
+        return _Filters(lot.places, index, None if lot.inside else ref(many.data), payloads.begins, payloads.ends, many.row_counts, shapes)
+    return None
 
 
 def _fact(schema_id: int, column: str) -> Hashable:

@@ -118,7 +118,10 @@ def test_what_tells_of_a_lookup_is_remembered_and_forgotten(tmp_path: Path, kind
     assert remembered(table, asked[0])
     table.append(pl.DataFrame({"v": [10], "n": [1000]}, schema={"v": pl.Int32, "n": pl.Int64}))
     assert not remembered(table, asked[0])
-    assert table.scan().filter(asked[1]).collect().height == 2
+    every[1] += 1
+    for _ in range(ROUNDS):
+        assert [table.scan().filter(one).collect().height for one in asked] == every
+    assert remembered(table, asked[0]), "indexes beside files lie in two stretches of bytes now"
     table.alter(lk.rename_column("v", "w"))
     for _ in range(ROUNDS):
         assert table.scan().filter(pl.col("w") == 10).collect().height == 2
@@ -182,6 +185,24 @@ def test_the_first_question_reads_a_few_bytes_of_big_filters_and_the_second_all(
     table.append(pl.DataFrame({"k": [7], "s": ["s7"]}, schema={"k": pl.Int32, "s": pl.String}))
     height, third = bytes_read(pl.col("k") == 7)
     assert (height, len(third)) == (2, 1), "of the old files everything is known"
+
+
+def test_what_tells_of_a_lookup_is_remembered_of_indexes_in_several_places(tmp_path: Path) -> None:
+    """One filter is read by the question that a few bytes of the others answered, those by the second, and one more comes with each commit."""
+    table = filtered(tmp_path / "t")
+    for count in range(2, 6):
+        for _ in range(ROUNDS):
+            found = [table.scan().filter(pl.col("k") == number).collect().height for number in (7, 3, 800, -1)]
+            assert found == [count - 1, 1, 0, 10 + count]
+        assert remembered(table, pl.col("k") == 7)
+        table.append(pl.DataFrame({"k": [-1, 7], "s": ["", "s7"]}, schema={"k": pl.Int32, "s": pl.String}))
+    inside = table.with_options({"file-index.in-manifest-threshold": "1 mb"})
+    inside.append(pl.DataFrame({"k": [-1, 801], "s": ["", "s7"]}, schema={"k": pl.Int32, "s": pl.String}))
+    for _ in range(ROUNDS):
+        assert [table.scan().filter(pl.col("k") == number).collect().height for number in (7, 801, 800, -1)] == [5, 1, 0, 17]
+        for number in (7, 801, 800):
+            assert named(table, pl.col("k") == number, counted=False) == named(table, pl.col("k") == number, counted=True)
+    assert remembered(table, pl.col("k") == 7)
 
 
 def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
