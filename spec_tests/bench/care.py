@@ -40,7 +40,7 @@ FILES = 10_000
 HEAD = """\
 # What care costs
 
-{day}; {cores} cores; Python {python}; Polars {polars}, lakekit {lakekit}. {rounds} rounds.
+{day}; {cores} cores; Python {python}; Polars {polars}, lakekit {lakekit}. {rounds} rounds, of lookups and sums {lookups}.
 
 Written by `python -m spec_tests.bench.care`: lakekit and its limit take turns in one process, and only ratios inside the run mean anything. Ratios are of
 medians; in brackets those of the best rounds, and of processor time.
@@ -192,9 +192,10 @@ def main() -> None:
     asked = parser.parse_args()
     lines: list[Line | Count] = []
     with tempfile.TemporaryDirectory() as folder:
+        lookups = max(asked.rounds, indexed.ROUNDS)
         bench = Bench(Path(folder), asked.files, asked.rounds)
         every = {one.__name__: one for one in (bench.expiry, bench.orphans, bench.follower)}
-        every |= {one.__name__: partial(one, Path(folder), indexed.FILES, asked.rounds) for one in indexed.WORKLOADS}
+        every |= {one.__name__: partial(one, Path(folder), indexed.FILES, lookups) for one in indexed.WORKLOADS}
         for measure in [one for name, one in every.items() if not asked.only or name in asked.only]:
             for found in measure():
                 lines.append(found)
@@ -206,6 +207,7 @@ def main() -> None:
         polars=pl.__version__,
         lakekit=lk.__version__,
         rounds=asked.rounds,
+        lookups=lookups,
     )
     out = asked.out or (Path(__file__).with_name("CARE.md") if asked.files >= FILES and not asked.only else None)
     if out is not None:

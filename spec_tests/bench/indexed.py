@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FILES = 200
+ROUNDS = 21
+"""A lookup takes milliseconds: of few of them the median is chance."""
 ROWS = 20_000
 """Rows of each of the smaller files that are looked through."""
 SMALL = 5_000
@@ -140,7 +142,7 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=FILES)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", nargs="*", default=(), help="lines to measure, as the functions are called")
     asked = parser.parse_args()
     for measure in [one for one in WORKLOADS if not asked.only or one.__name__ in asked.only]:
