@@ -9,6 +9,7 @@ is kept lies on the shelf of decoded metadata, within its budget, and keeps no e
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import ref
 
@@ -56,9 +57,9 @@ def recalled(world: World, entries: Entries, what: Hashable) -> Any:
 
 
 def _weight(found: Any) -> int:
-    """Bytes of everything in it that says how many it has."""
+    """About how many bytes it is."""
     if isinstance(found, (tuple, list)):
         return _MARK_BYTES + sum(map(_weight, found))
     if isinstance(found, dict):
         return _MARK_BYTES + sum(map(_weight, found.values()))
-    return int(getattr(found, "nbytes", 0))
+    return int(found.nbytes) if hasattr(found, "nbytes") else getsizeof(found)

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from lakekit.bucket import read as buckets
 from lakekit.files import deletions, unheld
-from lakekit.files.places import data_file_paths
+from lakekit.files.places import data_file_path, data_file_paths
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.model.row_kind import SHORT
 from lakekit.read import difference as differences
+from lakekit.read.derived import kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.model.data_file import DataFile
+    from lakekit.model.entries import Entries
     from lakekit.model.schema import TableSchema
     from lakekit.read.plan import Plan
     from lakekit.types import Field
@@ -33,6 +35,8 @@ KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
 KINDS = (KIND,)
 NUMBERED = (KIND, SEQUENCE)
+FEW_OF, MOST_KEPT = 8, 1 << 14
+"""Facts are kept of a state of no more files, of which it is asked for an eighth at most."""
 _NAMES = dict(enumerate(SHORT))
 
 
@@ -166,12 +170,29 @@ def _alone(
 def _scan(
     plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None
 ) -> pl.LazyFrame:
-    some = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
-    files, paths = some.files_to_read(counted=bool(unheld.asked(plan.handle, fields))), data_file_paths(plan.handle, some)
+    files, paths = _to_read(plan, rows, counted=bool(unheld.asked(plan.handle, fields)))
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
+
+
+def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFile], list[str]]:
+    """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
+    handle, entries = plan.handle, plan.entries
+    if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
+        known = kept(handle.world, entries, ("to read", counted), partial(_placed, entries, counted=counted))
+        if known is not None:
+            chosen = [known[at] for at in rows.tolist()]  # scalar: one a file
+            return [file for file, _, _ in chosen], [data_file_path(handle, partition, bucket, file) for file, partition, bucket in chosen]
+    some = entries.take(rows) if len(rows) < len(entries) else entries
+    return some.files_to_read(counted=counted), data_file_paths(handle, some)
+
+
+def _placed(entries: Entries, *, counted: bool) -> list[tuple[DataFile, bytes, int]]:
+    """The fact of each file, its partition and bucket."""
+    places = entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
+    return list(zip(entries.files_to_read(counted=counted), *places, strict=True))  # scalar: one a file
 
 
 def _is_filtered(plan: Plan, file: DataFile) -> bool:

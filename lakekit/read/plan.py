@@ -178,15 +178,19 @@ def plan_entries(
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifests.index_entries(handle, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
-    asked = None if counted or rule is not None else _looked_up(handle, funnel, condition)
-    if asked is None:
+    owned = None if counted or rule is not None else lookup.owners(handle, funnel.entries, condition)
+    if owned is None:
         _prune_places(handle, funnel, index, condition)
         if rule is not None:
             _prune_keys(handle, funnel, rule, condition)
             funnel.groups = sections.groups(handle, funnel.entries)
         asked = _prune_values(handle, funnel, rule, condition)
-    groups = funnel.groups
-    raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
+        groups = funnel.groups
+        raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
+    else:
+        groups, raw = None, np.flatnonzero(owned)  # of the entries of the state, of which more is remembered, none are left out
+        asked = partial(_positions, handle, funnel.entries, raw, condition.predicate)
+        funnel.steps.append(Step("files", len(owned), len(raw), "file index"))
     if limit is not None and rule is None and not vectors:
         raw = _enough(funnel.entries, raw, limit)
     return Plan(
@@ -459,17 +463,8 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     return partial(_by_name, entries, found)
 
 
-def _looked_up(handle: Handle, funnel: Funnel, condition: Condition) -> Callable[[], Mapping[str, BitMap]] | None:
-    """Leaves the files that have a value, where those are known; who tells which rows of them have it."""
-    owners = lookup.owners(handle, funnel.entries, condition)
-    if owners is None:
-        return None
-    funnel.step("file index", owners)
-    return partial(_positions, handle, funnel.entries, condition.predicate)
-
-
-def _positions(handle: Handle, entries: Entries, predicate: Predicate) -> Mapping[str, BitMap]:
-    return _by_name(entries, file_index.evaluate(handle, entries, np.arange(len(entries)), predicate))
+def _positions(handle: Handle, entries: Entries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
+    return _by_name(entries, file_index.evaluate(handle, entries, raw, predicate))
 
 
 def _by_name(entries: Entries, found: file_index.Found) -> Mapping[str, BitMap]:

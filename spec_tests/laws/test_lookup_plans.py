@@ -13,8 +13,10 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit import registry
-from lakekit.read import lazy, lookup, peek, plan, scan, travel
+from lakekit.model.entries import Entries
+from lakekit.read import frames, lazy, lookup, peek, plan, scan, travel
 from lakekit.storage.local import LocalStorage
+from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
 
 if TYPE_CHECKING:
@@ -80,11 +82,13 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=40)
-@given(case=cases(), many=st.booleans(), peeks=st.booleans())
-def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], many: bool, peeks: bool) -> None:
+@given(case=cases(), many=st.booleans(), peeks=st.booleans(), keeps=st.booleans())
+def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], many: bool, peeks: bool, keeps: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         if peeks:
             patched.setattr(peek, "LEAST_BYTES", 0)
+        if keeps:
+            patched.setattr(frames, "FEW_OF", 0)
         table = made(f"{folder}/t", **case)
         plain = table.with_options({"file-index.read.enabled": "false"})
         column, (dtype, literals) = pl.col("v"), VALUES[case["t"]]
@@ -203,6 +207,32 @@ def test_what_tells_of_a_lookup_is_remembered_of_indexes_in_several_places(tmp_p
         for number in (7, 801, 800):
             assert named(table, pl.col("k") == number, counted=False) == named(table, pl.col("k") == number, counted=True)
     assert remembered(table, pl.col("k") == 7)
+
+
+def test_facts_of_files_are_kept_of_lookups_in_partitions_with_rows_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where files lie is spelled for those alone that are read; what was deleted since is gone."""
+    options = {"bucket": "-1", "write-only": "true", "file-index.bitmap.columns": "k", "deletion-vectors.enabled": "true"}
+    table = lk.create(tmp_path / "t", {"p": pl.String(), "k": pl.Int32(), "n": pl.Int32()}, partition_keys=["p"], options=options)
+    for at in range(24):
+        table.append(
+            pl.DataFrame({"p": [None, "a=b", "c/d"][at % 3], "k": [-1, at, at], "n": [at, at, 100]}, schema={"p": pl.String, "k": pl.Int32, "n": pl.Int32})
+        )
+    calls: list[int] = []
+    monkeypatch.setattr(Entries, "files_to_read", lambda self, *, counted, read=Entries.files_to_read: calls.append(len(self)) or read(self, counted=counted))
+    for _ in range(ROUNDS):
+        for at in (3, 4, 5, 50):
+            assert table.scan().filter(pl.col("k") == at).collect().rows() == [([None, "a=b", "c/d"][at % 3], at, n) for n in (at, 100) if at < 24]
+    assert remembered(table, pl.col("k") == 4)
+    assert calls[-1] == 24, "all at once, by the question that asks for the second time"
+    table.delete(pl.col("n") == 4)
+    assert remembered(table, pl.col("k") == 4), "a vector came, and no file"
+    for _ in range(ROUNDS):
+        for at in (3, 4, 5):
+            assert table.scan().filter(pl.col("k") == at).collect()["n"].to_list() == [n for n in (at, 100) if n != 4]
+    lost = next(path for path in (tmp_path / "t").rglob("data-*.parquet") if 5 in pl.read_parquet(path)["k"])
+    lost.unlink()
+    with pytest.raises(FileMissing, match=lost.name):
+        table.scan().filter(pl.col("k") == 5).collect()
 
 
 def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
