@@ -190,3 +190,25 @@ def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
     where.write_bytes(replace(snapshot, delta_manifest_list_size=len(data)).to_json())
     problems = lk.open(tmp_path / "t").check().problems
     assert [(found.what, found.field) for found in problems] == ([] if partition else [("manifest differs from its list", "_PARTITION_STATS.p")])
+
+
+# ---- files of older schemas ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [[], ["k", "b"]])
+def test_files_from_before_a_bucket_key_was_renamed(tmp_path, keys):
+    """They were passed over, as if today's option were wrong, which names the column by its name of now."""
+    columns = {"k": "INT NOT NULL", "b": "INT NOT NULL", "v": "STRING"}
+    options = {"bucket": "3", "bucket-key": "b", "bucket-function.type": "mod", "file.compression": "none"}
+    made = lk.create(tmp_path / "t", columns, primary_keys=keys, options=options)
+    rows = [{"k": number, "b": number, "v": "a"} for number in range(300, 339)]
+    made.upsert(rows) if keys else made.append(rows)
+    made.alter(lk.rename_column("b", "c"), lk.add_column("b", "STRING"))
+    report = made.check(deep=True)
+    assert [one.what for one in report.problems + report.advice] == ["buckets are small"]
+    paths = [next((tmp_path / "t" / f"bucket-{bucket}").glob("data-*")) for bucket in (0, 1)]
+    one, other = (path.read_bytes() for path in paths)
+    assert len(one) == len(other)
+    paths[0].write_bytes(other)
+    paths[1].write_bytes(one)
+    assert {one.path for one in made.check(deep=True).problems if one.what == "rows are in another bucket"} == {str(path) for path in paths}

@@ -34,6 +34,8 @@ from lakekit.model.row_kind import RowKind
 from lakekit.write import buckets, partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.care.checks.index import Hashes
     from lakekit.care.checks.notes import Notes
     from lakekit.meta.handle import Handle
@@ -46,9 +48,10 @@ _MISPLACED = "reads by key pass the rows over: write the partition anew with t.o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A file with its rows: `handle` sees the table by the schema the file was written with."""
+    """A file with its rows: `handle` sees the table by the schema the file was written with, `bucket_ids` are the fields that choose buckets."""
 
     handle: Handle
+    bucket_ids: Sequence[int]
     file: DataFile
     path: str
     partition: bytes
@@ -66,6 +69,8 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
     """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs."""
     totals = entries.numbers("total_buckets")
     seen = {handle.schema.id: handle}
+    # by their ids: the option names columns as they are called today, the fields of an older file may have other names
+    ids = [field.id for field in buckets.bucket_fields(handle)] if handle.options.bucket > 0 else []
     for i in wanted:
         with notes.reading("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
@@ -76,7 +81,17 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes):
                 continue
             frame = _rows(own, file, at[i])
-            whole = Whole(handle=own, file=file, path=at[i], partition=partition, bucket=bucket, total_buckets=int(totals[i]), frame=frame, notes=notes)
+            whole = Whole(
+                handle=own,
+                bucket_ids=ids,
+                file=file,
+                path=at[i],
+                partition=partition,
+                bucket=bucket,
+                total_buckets=int(totals[i]),
+                frame=frame,
+                notes=notes,
+            )
             _check(whole, hashes)
 
 
@@ -126,7 +141,8 @@ def _place(whole: Whole) -> None:
             message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
             whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
     if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
-        columns, types = buckets.key_columns(frame, buckets.bucket_fields(handle))
+        by_id = {field.id: field for field in handle.schema.fields}
+        columns, types = buckets.key_columns(frame, [by_id[one] for one in whole.bucket_ids])
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
         if (away := np.flatnonzero(found != whole.bucket)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
