@@ -24,6 +24,7 @@ from lakekit.care.checks.levels import ranks
 from lakekit.care.checks.notes import RESTORE, REWRITE, told
 from lakekit.codec import hashing
 from lakekit.draw.words import cell, count, plural
+from lakekit.errors import LakekitError
 from lakekit.files.places import partition_path, place_of
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
 from lakekit.format import parquet_pages
@@ -69,8 +70,6 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
     """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs."""
     totals = entries.numbers("total_buckets")
     seen = {handle.schema.id: handle}
-    # by their ids: the option names columns as they are called today, the fields of an older file may have other names
-    ids = [field.id for field in buckets.bucket_fields(handle)] if handle.options.bucket > 0 else []
     for i in wanted:
         with notes.reading("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
@@ -83,7 +82,7 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             frame = _rows(own, file, at[i])
             whole = Whole(
                 handle=own,
-                bucket_ids=ids,
+                bucket_ids=_bucket_ids(handle),
                 file=file,
                 path=at[i],
                 partition=partition,
@@ -93,6 +92,11 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
                 notes=notes,
             )
             _check(whole, hashes)
+
+
+def _bucket_ids(handle: Handle) -> Sequence[int]:
+    """The fields that choose buckets, by their ids: the option names columns as they are called today, the fields of an older file may have other names."""
+    return [field.id for field in buckets.bucket_fields(handle)] if handle.options.bucket > 0 else []
 
 
 def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
@@ -176,7 +180,11 @@ def _keys(whole: Whole) -> None:
     repeated = frame.height - len(keys.blocks(keys.of(frame, frame.columns))[1])
     if repeated:
         whole.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
-    ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+    try:
+        ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+    except LakekitError as damaged:
+        whole.wrong("key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY")
+        return
     held = frame[order[[0, -1]]]
     # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
     padded = [field.name for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
