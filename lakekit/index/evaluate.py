@@ -18,7 +18,7 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.predicate import And, Leaf, Or
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyroaring import BitMap
 
@@ -46,6 +46,14 @@ class File:
     def __init__(self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
         self.data, self.types, self.row_count, self.path = data, types, row_count, path
         self.contents: Mapping[str, Mapping[str, Place | None]] = index_container.contents(data, path=path)
+
+
+def each(file: File, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
+    """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
+    t = file.types.get(leaf.column)
+    for name, place in file.contents.get(leaf.column, {}).items():
+        if t is not None and file.row_count <= MAX_ROWS:
+            yield name, (leaf.op in _EMPTY_MAY_MATCH) if place is None else _probe(file, name, place, t, (leaf,))[0]
 
 
 def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
+from lakekit.codec import index_container
 from lakekit.meta import snapshots
 from lakekit.model import manifest
 from spec_tests.doors.test_check import Copy
@@ -190,3 +191,84 @@ def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
     where.write_bytes(replace(snapshot, delta_manifest_list_size=len(data)).to_json())
     problems = lk.open(tmp_path / "t").check().problems
     assert [(found.what, found.field) for found in problems] == ([] if partition else [("manifest differs from its list", "_PARTITION_STATS.p")])
+
+
+# ---- files of older schemas ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [[], ["k", "b"]])
+def test_files_from_before_a_bucket_key_was_renamed(tmp_path, keys):
+    """They were passed over, as if today's option were wrong, which names the column by its name of now."""
+    columns = {"k": "INT NOT NULL", "b": "INT NOT NULL", "v": "STRING"}
+    options = {"bucket": "3", "bucket-key": "b", "bucket-function.type": "mod", "file.compression": "none"}
+    made = lk.create(tmp_path / "t", columns, primary_keys=keys, options=options)
+    rows = [{"k": number, "b": number, "v": "a"} for number in range(300, 339)]
+    made.upsert(rows) if keys else made.append(rows)
+    made.alter(lk.rename_column("b", "c"), lk.add_column("b", "STRING"))
+    report = made.check(deep=True)
+    assert [one.what for one in report.problems + report.advice] == ["buckets are small"]
+    paths = [next((tmp_path / "t" / f"bucket-{bucket}").glob("data-*")) for bucket in (0, 1)]
+    one, other = (path.read_bytes() for path in paths)
+    assert len(one) == len(other)
+    paths[0].write_bytes(other)
+    paths[1].write_bytes(one)
+    assert {one.path for one in made.check(deep=True).problems if one.what == "rows are in another bucket"} == {str(path) for path in paths}
+
+
+# ---- file indexes ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def indexed(tmp_path):
+    kinds = ("bitmap", "bsi", "range-bitmap", "bloom-filter")
+    options = {"file-index.in-manifest-threshold": "1 b", **{f"file-index.{kind}.columns": "v" for kind in kinds}}
+    made = lk.create(tmp_path / "t", {"v": "INT", "c": "CHAR(3)"}, options={**options, "file-index.bitmap.columns": "v,c"})
+    made.append([{"v": number * 37 % 101, "c": "a"} for number in range(50)])
+    assert made.check(deep=True).ok
+    return made, next((tmp_path / "t").glob("**/*.index"))
+
+
+def test_a_file_index_that_is_cut_anywhere(indexed):
+    """Where a bitmap knows the rows nobody looked at the index behind it, which other conditions ask."""
+    made, path = indexed
+    data = path.read_bytes()
+    for length in (*range(0, 1000, 111), len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:length])
+        assert told(made, deep=True) == [("file index is unreadable", str(path.relative_to(made.location)))], length
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
+def test_each_of_the_indexes_of_a_column_is_asked(indexed, kind):
+    made, path = indexed
+    own = index_container.decode(path.read_bytes())
+    made.append([{"v": number + 1000, "c": "a"} for number in range(50)])
+    other = next(one for one in Path(made.location).glob("**/*.index") if one != path)
+    own["v"][kind] = index_container.decode(other.read_bytes())["v"][kind]
+    path.write_bytes(index_container.encode(own))
+    [found] = made.check(deep=True).problems
+    assert (found.what, found.path) == ("file index lacks rows", str(path))
+    assert f"the {kind} index of column v" in found.found
+
+
+# ---- what cannot be read ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["num-sorted-run.compaction-trigger", "target-file-size", "bucket-key"])
+def test_an_option_that_cannot_be_read_is_told(table, key):
+    path = Path(table.location) / "schema" / "schema-0"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(schema | {"options": schema["options"] | {key: ";"}}), encoding="utf-8")
+    report = lk.open(table.location).check(deep=True)
+    assert key in {one.field for one in report.advice}
+
+
+@pytest.mark.parametrize(
+    ("member", "what", "field"), [("value_min", "statistics are false", "_VALUE_STATS"), ("max_key", "key range is unreadable", "_MIN_KEY")]
+)
+def test_a_damaged_entry_is_not_called_a_damaged_file(member, what, field):
+    copy = Copy("dedup_levels")
+    copy.say(0, **{member: b"\x00\x00\x00\xee" + bytes(20)})
+    copy.commit()
+    found = {(one.what, one.path, one.field) for one in copy.table.check(deep=True).problems}
+    assert (what, copy.path(), field) in found
+    assert "data file is unreadable" not in {what for what, *_ in found}

@@ -2,8 +2,9 @@
 
     of each indexed column some values, and null    ->    the rows that hold them are among those that the indexes give
 
-Indexes of keys of maps are not asked. CHAR is not looked up: ORC pads it with blanks, and rows come trimmed; nor are times before the year 1 and after 9999,
-which no filter's literal says. Source: FORMAT.md 9.
+Each index of a column is asked by itself, since other conditions ask others, and all of them lie within their file. Indexes of keys of maps are not asked.
+CHAR is not looked up: ORC pads it with blanks, and rows come trimmed; nor are times before the year 1 and after 9999, which no filter's literal says.
+Source: FORMAT.md 9.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.care.checks.notes import INDEX_ANEW
-from lakekit.codec import bitmap, index_keys
+from lakekit.codec import bitmap, index_container, index_keys
 from lakekit.draw.words import cell, plural
 from lakekit.index import evaluate
 from lakekit.predicate import Leaf
@@ -46,10 +47,12 @@ def check(whole: Whole) -> None:
         found = file_index.opened(whole.handle, whole.path, file, whole.handle.schema)
         if found is None:
             return
+        for place in (one for kinds in found.contents.values() for one in kinds.values() if one is not None):
+            index_container.payload_view(found.data, place, path=path)
         for field in whole.handle.schema.fields:
             lost = next(_lost(found, field, whole.frame[field.name]), None) if _is_asked(found, field, whole.frame) else None
             if lost is not None:
-                message = f"{lost} by the index of column {field.name}: filters pass them over"
+                message = f"{lost}: filters pass them over"
                 whole.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
 
 
@@ -68,8 +71,9 @@ def _lost(found: File, field: Field, column: pl.Series) -> Iterator[str]:
             continue
         value = None if code == -1 else column[int(rows[0])]
         leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
-        if away := _without(rows, evaluate.evaluate(found.data, leaf, found.types, found.row_count, path=found.path)):
-            yield f"{plural(away, 'row')} with {field.name} = {cell(value)} are not found"
+        for kind, answer in evaluate.each(found, leaf):
+            if away := _without(rows, answer):
+                yield f"{plural(away, 'row')} with {field.name} = {cell(value)} are not found by the {kind} index of column {field.name}"
 
 
 def _without(rows: NDArray[np.int64], answer: bool | BitMap) -> int:

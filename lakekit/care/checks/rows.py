@@ -24,6 +24,7 @@ from lakekit.care.checks.levels import ranks
 from lakekit.care.checks.notes import RESTORE, REWRITE, told
 from lakekit.codec import hashing
 from lakekit.draw.words import cell, count, plural
+from lakekit.errors import LakekitError
 from lakekit.files.places import partition_path, place_of
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
 from lakekit.format import parquet_pages
@@ -34,6 +35,8 @@ from lakekit.model.row_kind import RowKind
 from lakekit.write import buckets, partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.care.checks.index import Hashes
     from lakekit.care.checks.notes import Notes
     from lakekit.meta.handle import Handle
@@ -46,9 +49,10 @@ _MISPLACED = "reads by key pass the rows over: write the partition anew with t.o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A file with its rows: `handle` sees the table by the schema the file was written with."""
+    """A file with its rows: `handle` sees the table by the schema the file was written with, `bucket_ids` are the fields that choose buckets."""
 
     handle: Handle
+    bucket_ids: Sequence[int]
     file: DataFile
     path: str
     partition: bytes
@@ -76,8 +80,23 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes):
                 continue
             frame = _rows(own, file, at[i])
-            whole = Whole(handle=own, file=file, path=at[i], partition=partition, bucket=bucket, total_buckets=int(totals[i]), frame=frame, notes=notes)
+            whole = Whole(
+                handle=own,
+                bucket_ids=_bucket_ids(handle),
+                file=file,
+                path=at[i],
+                partition=partition,
+                bucket=bucket,
+                total_buckets=int(totals[i]),
+                frame=frame,
+                notes=notes,
+            )
             _check(whole, hashes)
+
+
+def _bucket_ids(handle: Handle) -> Sequence[int]:
+    """The fields that choose buckets, by their ids: the option names columns as they are called today, the fields of an older file may have other names."""
+    return [field.id for field in buckets.bucket_fields(handle)] if handle.options.bucket > 0 else []
 
 
 def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
@@ -126,7 +145,8 @@ def _place(whole: Whole) -> None:
             message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
             whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
     if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
-        columns, types = buckets.key_columns(frame, buckets.bucket_fields(handle))
+        by_id = {field.id: field for field in handle.schema.fields}
+        columns, types = buckets.key_columns(frame, [by_id[one] for one in whole.bucket_ids])
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
         if (away := np.flatnonzero(found != whole.bucket)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
@@ -160,7 +180,11 @@ def _keys(whole: Whole) -> None:
     repeated = frame.height - len(keys.blocks(keys.of(frame, frame.columns))[1])
     if repeated:
         whole.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
-    ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+    try:
+        ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+    except LakekitError as damaged:
+        whole.wrong("key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY")
+        return
     held = frame[order[[0, -1]]]
     # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
     padded = [field.name for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakekit.care.checks.notes import told
 from lakekit.codec import binary_row
 from lakekit.draw.words import count
+from lakekit.errors import LakekitError
 from lakekit.format.dtypes import polars_type
 from lakekit.format.told import has_bounds
 
@@ -42,10 +43,14 @@ def false_of_values(handle: Handle, file: DataFile, frame: pl.DataFrame) -> Iter
 def _false(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame, where: str) -> Iterator[Found]:
     bounded = [i for i, field in enumerate(fields) if has_bounds(field.type)]
     types = [field.type for field in fields]
-    if all(binary_row.strip_arity(row)[0] == len(fields) for row in (stats.min_values, stats.max_values)):
-        lows, highs = (binary_row.decode_columns(pa.array([row], pa.binary()), types, only=bounded) for row in (stats.min_values, stats.max_values))
-        for i, low, high in zip(bounded, lows, highs, strict=True):
-            yield from _passed(fields[i], frame[fields[i].name], low, high, where)
+    ends: list[list[pa.Array]] = []
+    try:
+        if all(binary_row.strip_arity(row)[0] == len(fields) for row in (stats.min_values, stats.max_values)):
+            ends = [binary_row.decode_columns(pa.array([row], pa.binary()), types, only=bounded) for row in (stats.min_values, stats.max_values)]
+    except LakekitError as damaged:  # of the manifest's entry: the file may be whole
+        yield where, f"the bounds in the manifest cannot be read: {damaged.message}"
+    for i, low, high in zip(bounded, *ends, strict=True) if ends else ():
+        yield from _passed(fields[i], frame[fields[i].name], low, high, where)
     for field, nulls in zip(fields, stats.null_counts or (), strict=False):
         if nulls is not None and nulls >= 0 and field.type.root != "VARIANT" and (found := frame[field.name].null_count()) != nulls:
             yield f"{where}.{field.name}", f"{count(found)} values are null, the manifest says {count(nulls)}"
