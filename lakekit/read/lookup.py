@@ -4,7 +4,7 @@
                                             None: not a question of that kind, or nothing is remembered: bounds and indexes are asked as ever
 
     bitmap, range-bitmap    all their values in one array: where the value is there, and in no other file
-    bloom-filter            the filters side by side, and the bounds of the files that they leave
+    bloom-filter            the filters side by side, and the bounds and buckets of the files that they leave
 
 Who asks the indexes of a state for the second time or later remembers it (`file_index.evaluate`); it is the same answer sooner, and no step is counted.
 """
@@ -20,7 +20,7 @@ from lakekit.codec.binary_columns import binary_data
 from lakekit.codec.index_container import Payloads
 from lakekit.index import together, values
 from lakekit.predicate import Leaf
-from lakekit.read import bounds
+from lakekit.read import bounds, select
 from lakekit.read.derived import keep, kept, recalled
 from lakekit.types import TIMESTAMPS
 
@@ -90,6 +90,8 @@ def owners(handle: Handle, entries: Entries, condition: Condition) -> Mask | Non
         there[one.places] = mine
     if any(isinstance(one, _Filters) for one in known):
         there &= bounds.keep(handle, entries, leaf, "value")
+        of_buckets = select.in_buckets(handle, entries, leaf)  # filters of other buckets may seem to have it
+        there = there if of_buckets is None else there & of_buckets
     return there
 
 

@@ -403,16 +403,13 @@ def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condi
         return
     if condition.on_partition:
         funnel.step("partition", _in_partition(handle, condition, funnel.entries.column("partition")))
-    keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
-    named = select.named_keys(condition.predicate, keys)
-    if named is None:
-        return
-    total = funnel.entries.numbers("total_buckets")
-    if (total > 0).any():
-        funnel.step("bucket", select.keep_buckets(handle.options.bucket_function_type, named, keys, funnel.entries.numbers("bucket"), total))
+    funnel.step("bucket", select.in_buckets(handle, funnel.entries, condition.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
     if hashed and handle.options.bucket == -1:
-        funnel.step("hash index", select.keep_hashed(handle, named, keys, hashed, funnel.entries))
+        keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
+        named = select.named_keys(condition.predicate, keys)
+        if named is not None:
+            funnel.step("hash index", select.keep_hashed(handle, named, keys, hashed, funnel.entries))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------------------------------------

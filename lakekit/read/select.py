@@ -65,6 +65,14 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     return best
 
 
+def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArray[np.bool_] | None:
+    """Entries of the buckets that rows of a condition lie in; None where it does not name the whole bucket key, or no bucket is fixed."""
+    fields = [handle.schema.field(name) for name in handle.schema.bucket_keys]
+    total = entries.numbers("total_buckets")
+    keys = named_keys(predicate, fields) if (total > 0).any() else None
+    return None if keys is None else keep_buckets(handle.options.bucket_function_type, keys, fields, entries.numbers("bucket"), total)
+
+
 def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], bucket: NDArray[np.int32], total: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Entries whose bucket the keys fall into, by each entry's own bucket count; entries without a fixed count stay."""
     mask = np.ones(len(bucket), bool)

@@ -247,6 +247,25 @@ def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path,
     assert len(calls) == 1
 
 
+def test_a_lookup_that_is_remembered_reads_the_bucket_of_its_value_alone(tmp_path: Path) -> None:
+    """What tells of all buckets is remembered after a question that names all of them; filters of other buckets seem to have the value by chance."""
+    filters = {"file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.items": "4", "file-index.bloom-filter.k.fpp": "0.5"}
+    table = lk.create(
+        tmp_path / "t", {"k": pl.Int32()}, options={"bucket": "8", "bucket-key": "k", "write-only": "true", "metadata.stats-mode": "none"} | filters
+    )
+    for at in range(2):
+        table.append(pl.DataFrame({"k": range(40 * at, 40 * at + 40)}, schema={"k": pl.Int32}))
+    for _ in range(ROUNDS):
+        assert table.scan().filter(pl.col("k").is_in([*range(1000, 1030)])).collect().is_empty()
+    assert remembered(table, pl.col("k") == 7)
+    plain = table.with_options({"file-index.read.enabled": "false"})
+    for number in range(0, 100, 7):
+        for asked in (pl.col("k") == number, pl.col("k").is_in([number, 3])):
+            read = named(table, asked, counted=False)
+            assert read == named(table, asked, counted=True)
+            assert set(read) <= set(named(plain, asked, counted=False))
+
+
 @pytest.mark.parametrize("asked", [pl.col("k") == 7, pl.col("s") == "s7", (pl.col("s") == "s7") & (pl.col("k") > 3), pl.col("k").is_in([7, 700])])
 def test_what_a_few_bytes_tell_of_damaged_filters(tmp_path: Path, asked: pl.Expr) -> None:
     """What is lost or damaged tells nothing, and whoever reads it whole says so."""
