@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spec_tests.house.source import functions, modules, name, tree
+from spec_tests.house.source import ROOT, functions, modules, name, tracked, tree
 
 LINES, FUNCTION_LINES, POSITIONAL = 500, 60, 6
+
+
+def test_size_of_tests():
+    tests = [path for path in tracked() if path.is_relative_to(ROOT / "spec_tests") and path.suffix == ".py"]
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in tests}
+    assert lines
+    assert {path: count for path, count in lines.items() if count > LINES} == {}
 
 
 @pytest.mark.parametrize("path", modules(), ids=name)

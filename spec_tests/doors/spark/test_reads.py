@@ -36,8 +36,7 @@ class Hidden(LocalStorage):
         return None
 
 
-HIDDEN = Hidden()
-TABLES = fixtures() / "tables"
+HIDDEN, TABLES = Hidden(), fixtures() / "tables"
 COLUMNS = {
     "k": "INT NOT NULL",
     "p": "STRING",
