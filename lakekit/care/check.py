@@ -91,6 +91,5 @@ def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> No
     levels.check(handle, found.live, at, notes)
     if deep:
         rows.check(handle, found.live, at, whole, hashes, notes)
-    with notes.reading("advice", handle.root):
+    with notes.told_of("advice", handle.root):
         advice.check(handle, found.live, notes)
-    notes.paths.discard(handle.root)

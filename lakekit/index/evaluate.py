@@ -51,9 +51,9 @@ class File:
 def each(file: File, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
     """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
     t = file.types.get(leaf.column)
-    for name, place in file.contents.get(leaf.column, {}).items():
-        if t is not None and file.row_count <= MAX_ROWS:
-            yield name, (leaf.op in _EMPTY_MAY_MATCH) if place is None else _probe(file, name, place, t, (leaf,))[0]
+    if t is not None and file.row_count <= MAX_ROWS:
+        for name, place in file.contents.get(leaf.column, {}).items():
+            yield name, _probe(file, name, place, t, (leaf,))[0]
 
 
 def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
@@ -102,8 +102,7 @@ def _column(file: File, leaves: tuple[Leaf, ...]) -> bool | BitMap:
         return True
     answer: bool | BitMap = True
     for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
-        place = indexes[name]
-        found, is_whole = (all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False) if place is None else _probe(file, name, place, t, leaves)
+        found, is_whole = _probe(file, name, indexes[name], t, leaves)
         answer = both(answer, found)
         if answer is False or is_whole:
             break
@@ -116,8 +115,10 @@ def part(name: str) -> Any:
     return registry.load("index", name) if name in registry.names("index") else None
 
 
-def _probe(file: File, name: str, place: Place, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+def _probe(file: File, name: str, place: Place | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
     """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
+    if place is None:  # it saw nothing but nulls
+        return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
     index = part(name)
     if index is None or t.root not in index.TYPES:
         return True, False

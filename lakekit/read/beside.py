@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -25,7 +25,7 @@ from lakekit.read.derived import kept
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,12 +33,18 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.entries import Entries
 
+T = TypeVar("T")
+
 _AT_ONCE = 64
 """So many files are read before it is asked whether more would fit."""
 _MOST_STRETCHES = 8
 """More of them are joined: each costs a look of its own."""
 _FACT_BYTES = 300
 _NUMBERS = count()
+
+
+INSIDE = -1
+"""The number of the lot that lies in the entries."""
 
 
 class Stretch:
@@ -53,7 +59,7 @@ class Stretch:
 class Lot(NamedTuple):
     """Indexes that lie in one stretch of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`. Places ascend.
 
-    A lot of the same `number` is the same one.
+    A lot of the same `number` is the same one; that of the entries themselves is `INSIDE`.
     """
 
     number: int
@@ -61,6 +67,16 @@ class Lot(NamedTuple):
     data: NDArray[np.uint8]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
+
+
+def made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
+    """How it is remembered what was made of all indexes of a lot that are of files of a schema."""
+    return "indexes", lot_number, schema_id, what
+
+
+def again(handle: Handle, entries: Entries, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+    """What was made of all indexes of a lot that are of files of a schema, or is made now to be kept (`derived.kept`)."""
+    return kept(handle.world, entries, made_of(lot.number, schema_id, what), make)
 
 
 class _Known(NamedTuple):

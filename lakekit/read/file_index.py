@@ -26,14 +26,14 @@ from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
 from lakekit.read import beside, lookup, peek
-from lakekit.read.beside import Lot
+from lakekit.read.beside import INSIDE, Lot, again
 from lakekit.read.derived import kept
 from lakekit.read.peek import HEAD_BYTES
 from lakekit.read.prune import padded
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,8 +72,6 @@ class Found(NamedTuple):
 
 _MOST = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
-_INSIDE = -1
-"""The number of the lot that lies in the entries."""
 _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _REFORM_END_MS = -12_218_428_800_000
@@ -122,7 +120,7 @@ def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArra
 
 def _beyond(asking: _Asking, outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
     """The indexes beside files that no lot holds."""
-    held = [lot.places for lot in lots if lot.number != _INSIDE]
+    held = [lot.places for lot in lots if lot.number != INSIDE]
     if sum(map(len, held)) == len(asking.indexes.outside if asking.of_all else outside):  # mostly there is room for all
         return _NOTHING.gone
     return np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *held]), assume_unique=True)
@@ -202,7 +200,7 @@ def _is_most(indexes: _Indexes, count: int) -> bool:
 def _lots(handle: Handle, entries: Entries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool) -> list[Lot]:
     """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
     inside, outside = asked
-    lots = [Lot(_INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
+    lots = [Lot(INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
     return lots + (beside.held(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
 
 
@@ -228,7 +226,7 @@ def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
 
 def _of_schema(asking: _Asking, lot: Lot, schema_id: int, some: Containers) -> Told:
     schema, condition = asking.written[schema_id]
-    memory = partial(_again, asking.handle, asking.entries, lot, schema_id) if asking.of_all else forgetful
+    memory = partial(again, asking.handle, asking.entries, lot, schema_id) if asking.of_all else forgetful
     return told(some, condition, schema.types, memory)
 
 
@@ -283,25 +281,11 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
     return dict(zip(left, world.each_small(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
 
 
-def _again(handle: Handle, entries: Entries, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
-    """What was made of all indexes of a lot that are of files of a schema."""
-    return kept(handle.world, entries, _made_of(lot.number, schema_id, what), make)
-
-
 def _remember(asking: _Asking, lots: Sequence[Lot], leaf: Leaf) -> None:
     """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in a few lots."""
     handle, entries = asking.handle, asking.entries
     if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
-        lookup.remember(handle, entries, leaf.column, [_for_lookups(asking, lot) for lot in lots])
-
-
-def _for_lookups(asking: _Asking, lot: Lot) -> lookup.Lot:
-    many = Containers(lot.data, lot.begins, lot.ends, asking.indexes.row_counts[lot.places])
-    return lookup.Lot(lot.places, many, lot.number == _INSIDE, partial(_made_of, lot.number, asking.handle.schema.id))
-
-
-def _made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
-    return "indexes", lot_number, schema_id, what
+        lookup.remember(handle, entries, leaf.column, lots, asking.indexes.row_counts)
 
 
 def _left(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:

@@ -11,7 +11,8 @@ Who asks the indexes of a state for the second time or later remembers it (`file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -19,39 +20,28 @@ import numpy as np
 from lakekit.codec.binary_columns import binary_data
 from lakekit.codec.index_container import Payloads
 from lakekit.index import together, values
+from lakekit.index.together import Containers
 from lakekit.predicate import Leaf
 from lakekit.read import bounds, select
-from lakekit.read.derived import keep, kept, recalled
+from lakekit.read.beside import INSIDE, again, made_of
+from lakekit.read.derived import keep, recalled
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.index.together import Containers
     from lakekit.meta.handle import Handle
     from lakekit.model.entries import Entries
+    from lakekit.read.beside import Lot
     from lakekit.read.condition import Condition
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
 
-T = TypeVar("T")
 _OTHERWISE = {*TIMESTAMPS, "CHAR"}
 """What rows give back of those may be another value than was indexed (`file_index.as_read`)."""
-
-
-class Lot(NamedTuple):
-    """Indexes of the entries at some places, in the order of those: `inside` the entries, or where `beside` keeps them.
-
-    What is made of all of them is kept as it is `named`.
-    """
-
-    places: NDArray[np.int64]
-    many: Containers
-    inside: bool
-    named: Callable[[Hashable], Hashable]
 
 
 class _Listed(NamedTuple):
@@ -108,29 +98,27 @@ def _filtered(entries: Entries, known: _Filters, leaf: Leaf, t: DataType) -> Mas
     return np.logical_not(absent)
 
 
-def remember(handle: Handle, entries: Entries, column: str, lots: Sequence[Lot]) -> None:
-    """Keeps what tells of a column of all entries, whose indexes are those of the lots."""
+def remember(handle: Handle, entries: Entries, column: str, lots: Sequence[Lot], row_counts: NDArray[np.int64]) -> None:
+    """Keeps what tells of a column of all entries, whose indexes are those of the lots, and whose files have so many rows."""
     t = handle.schema.types[column]
     if t.root in _OTHERWISE:
         return
     found = []
     for lot in lots:
-        if (one := _of_lot(handle, entries, column, t, lot)) is None:
+        if (one := _of_lot(handle, entries, column, t, lot, row_counts[lot.places])) is None:
             return
         found.append(one)
     keep(handle.world, entries, _fact(handle.schema.id, column), tuple(found))
 
 
-def _of_lot(handle: Handle, entries: Entries, column: str, t: DataType, lot: Lot) -> _Listed | _Filters | None:
-    def memory(what: Hashable, make: Callable[[], T]) -> T | None:
-        return kept(handle.world, entries, lot.named(what), make)
-
-    many = lot.many
+def _of_lot(handle: Handle, entries: Entries, column: str, t: DataType, lot: Lot, row_counts: NDArray[np.int64]) -> _Listed | _Filters | None:
+    memory = partial(again, handle, entries, lot, handle.schema.id)
+    many = Containers(lot.data, lot.begins, lot.ends, row_counts)
     if (listed := together.listed(many, column, t, memory)) is not None:
-        return _Listed(lot.places, lot.named(listed))
+        return _Listed(lot.places, made_of(lot.number, handle.schema.id, listed))
     if (filters := together.filters(many, column, t, memory)) is not None:
         index, payloads, shapes = filters
-        return _Filters(lot.places, index, None if lot.inside else ref(many.data), payloads.begins, payloads.ends, many.row_counts, shapes)
+        return _Filters(lot.places, index, None if lot.number == INSIDE else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)
     return None
 
 

@@ -406,10 +406,7 @@ def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condi
     funnel.step("bucket", select.in_buckets(handle, funnel.entries, condition.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
     if hashed and handle.options.bucket == -1:
-        keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
-        named = select.named_keys(condition.predicate, keys)
-        if named is not None:
-            funnel.step("hash index", select.keep_hashed(handle, named, keys, hashed, funnel.entries))
+        funnel.step("hash index", select.in_hashed(handle, funnel.entries, condition.predicate, hashed))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------------------------------------

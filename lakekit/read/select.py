@@ -32,7 +32,7 @@ MAX_COMBINATIONS = 1000
 """More combinations of key values than this select nothing: testing them costs more than it saves."""
 
 
-def named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
+def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
     """Every combination of key values that `predicate` allows, one array a key column; None when it does not name them all."""
     choices: list[list[pa.Scalar]] = []
     count = 1
@@ -67,28 +67,30 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
 
 def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArray[np.bool_] | None:
     """Entries of the buckets that rows of a condition lie in; None where it does not name the whole bucket key, or no bucket is fixed."""
-    fields = [handle.schema.field(name) for name in handle.schema.bucket_keys]
     total = entries.numbers("total_buckets")
-    keys = named_keys(predicate, fields) if (total > 0).any() else None
-    return None if keys is None else keep_buckets(handle.options.bucket_function_type, keys, fields, entries.numbers("bucket"), total)
-
-
-def keep_buckets(function: str, keys: list[pa.Array], fields: Sequence[Field], bucket: NDArray[np.int32], total: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Entries whose bucket the keys fall into, by each entry's own bucket count; entries without a fixed count stay."""
-    mask = np.ones(len(bucket), bool)
-    types = [field.type for field in fields]
+    if not (total > 0).any():
+        return None
+    fields = handle.schema.fields_of(handle.schema.bucket_keys)
+    keys = _named_keys(predicate, fields)
+    if keys is None:
+        return None
+    mask, bucket, types = np.ones(len(entries), bool), entries.numbers("bucket"), [field.type for field in fields]
     for count in np.unique(total):
-        if count > 0:
-            chosen = buckets(function, keys, types, int(count))
+        if count > 0:  # each entry by its own count; those without a fixed one stay
+            chosen = buckets(handle.options.bucket_function_type, keys, types, int(count))
             mask &= (total != count) | np.isin(bucket, chosen)
     return mask
 
 
-def keep_hashed(handle: Handle, keys: list[pa.Array], fields: Sequence[Field], indexes: Sequence[IndexEntry], entries: Entries) -> NDArray[np.bool_]:
-    """Entries of dynamic buckets whose hash index holds the hash of a key; buckets without an index stay.
+def in_hashed(handle: Handle, entries: Entries, predicate: Predicate, indexes: Sequence[IndexEntry]) -> NDArray[np.bool_] | None:
+    """Entries of dynamic buckets whose hash index holds the hash of a key of a condition; None where it does not name the whole key.
 
-    Only the indexes of buckets that are still in question are read.
+    Buckets without an index stay. Only the indexes of buckets that are still in question are read.
     """
+    fields = handle.schema.fields_of(handle.schema.bucket_keys)
+    keys = _named_keys(predicate, fields)
+    if keys is None:
+        return None
     wanted = hash_columns(keys, [field.type for field in fields])
     bucket = entries.numbers("bucket")
     encoded = entries.column("partition").dictionary_encode()

@@ -53,8 +53,14 @@ class Notes:
 
     @contextmanager
     def reading(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
-        """Around what reads a file: an error becomes a note, with that `remedy` if it has one. What lakekit cannot read is no fault of the table."""
+        """Around what reads a file, which counts as looked at: see `told_of`."""
         self.paths.add(path)
+        with self.told_of(what, path, remedy):
+            yield
+
+    @contextmanager
+    def told_of(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+        """Around what may fail: an error becomes a note, with that `remedy` if it has one. What lakekit cannot read is no fault of the table."""
         try:
             yield
         except FileMissing as missing:

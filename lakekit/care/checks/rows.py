@@ -35,8 +35,6 @@ from lakekit.model.row_kind import RowKind
 from lakekit.write import buckets, partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakekit.care.checks.index import Hashes
     from lakekit.care.checks.notes import Notes
     from lakekit.meta.handle import Handle
@@ -49,10 +47,10 @@ _MISPLACED = "reads by key pass the rows over: write the partition anew with t.o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A file with its rows: `handle` sees the table by the schema the file was written with, `bucket_ids` are the fields that choose buckets."""
+    """A file with its rows: `handle` sees the table by the schema the file was written with, `today` by the newest."""
 
     handle: Handle
-    bucket_ids: Sequence[int]
+    today: Handle
     file: DataFile
     path: str
     partition: bytes
@@ -82,7 +80,7 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             frame = _rows(own, file, at[i])
             whole = Whole(
                 handle=own,
-                bucket_ids=_bucket_ids(handle),
+                today=handle,
                 file=file,
                 path=at[i],
                 partition=partition,
@@ -92,11 +90,6 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
                 notes=notes,
             )
             _check(whole, hashes)
-
-
-def _bucket_ids(handle: Handle) -> Sequence[int]:
-    """The fields that choose buckets, by their ids: the option names columns as they are called today, the fields of an older file may have other names."""
-    return [field.id for field in buckets.bucket_fields(handle)] if handle.options.bucket > 0 else []
 
 
 def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
@@ -145,8 +138,8 @@ def _place(whole: Whole) -> None:
             message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
             whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
     if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
-        by_id = {field.id: field for field in handle.schema.fields}
-        columns, types = buckets.key_columns(frame, [by_id[one] for one in whole.bucket_ids])
+        by_id = {field.id: field for field in handle.schema.fields}  # the option names columns as they are called today
+        columns, types = buckets.key_columns(frame, [by_id[field.id] for field in buckets.bucket_fields(whole.today)])
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
         if (away := np.flatnonzero(found != whole.bucket)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
