@@ -13,6 +13,7 @@ from lakekit.errors import ColumnAlreadyExists, ColumnNotFound, InvalidOption, S
 from lakekit.options.features import refuse
 from lakekit.options.option import read_names
 from lakekit.options.table import TableOptions
+from lakekit.types.names import find_internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +131,9 @@ def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
 
 
 def check_names(schema: TableSchema) -> None:
-    """Whether no column has a name that the engine gives to columns of its own."""
+    """Whether no column has a name that the engine, or lakekit, gives to columns of its own."""
+    if (own := find_internal(schema.fields)) is not None:
+        raise refuse("column-name.u001f", f"column {own!r}", instead="Choose another name")
     for name in schema.names:
         if name in SYSTEM_NAMES or name == ROW_KIND:
             raise SchemaMismatch(

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_facts
 from lakekit.model.json_facts import count, member, small, text, text_map, texts
+from lakekit.options.features import refuse
 from lakekit.options.frozen import Frozen
 from lakekit.types import DataType, Field, field_from_json, field_to_json
+from lakekit.types.names import find_internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,6 +133,8 @@ def _decoded(data: bytes, path: str | None) -> TableSchema:
             feature=f"schema.version-{found.version}",
             path=path,
         )
+    if (own := find_internal(found.fields)) is not None:
+        raise refuse("column-name.u001f", f"column {own!r} of {path or 'the schema'}", instead="Rename it with the engine that made the table", path=path)
     try:
         _check(found)
     except Corrupt as damaged:

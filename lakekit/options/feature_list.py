@@ -85,6 +85,7 @@ TABLES = (
     type.vector | refused | refused | VECTOR columns
     type.geometry | refused | refused | GEOMETRY columns
     type.geography | refused | refused | GEOGRAPHY columns
+    column-name.u001f | refused | refused | columns whose names begin with the control character U+001F
     """,
     """
     table | ENGINE 1, 3, 6-8

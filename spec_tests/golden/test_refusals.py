@@ -20,6 +20,7 @@ FORMATS = [name.removeprefix("file.format.") for name in REFUSED if name.startsw
 KINDS = ["lance-table", "iceberg-table", "object-table"]
 TYPES = {"type.blob": "BLOB", "type.vector": {"type": "VECTOR", "element": "FLOAT", "length": 3}, "type.geometry": "GEOMETRY", "type.geography": "GEOGRAPHY"}
 ELSEWHERE = {
+    "column-name.u001f": "spec_tests/laws/test_columns.py",
     "schema.map-key-change": "spec_tests/laws/test_evolve.py",
     "schema.type-change": "spec_tests/laws/test_evolve.py",
     "type.variant.shredded": "spec_tests/laws/test_data_files.py",

@@ -1,0 +1,103 @@
+"""Columns of Polars frames by their exact names, and the names of columns that lakekit adds to frames.
+
+    column("v")        ->   pl.col("v")                   an ordinary name: the plain expression
+    column("^a$")      ->   the column of exactly this name; pl.col("^a$") is every column that the pattern matches
+    column("*")        ->   the column called *; pl.col("*") is every column
+
+Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes the text of a name for an expression: `pl.col`, `select`, `drop`, `sort`,
+`group_by`, `over`, `join(on=)`, `unique(subset=)`, `struct.field`, `partition_by`, `cast({…})` and more. Names of schemas are data: they pass through the
+functions of this module. Text is read as a name, not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_column`, `with_row_index`,
+`with_columns(**{name: …})` and the schemas of frames.
+
+Columns that lakekit adds are called by `internal`: names that no table may have (`lakekit.types.names`), and that are never patterns.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import polars as pl
+import polars.selectors as cs
+
+from lakekit.types.names import INTERNAL_PREFIX, is_internal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from polars._typing import PolarsDataType
+
+__all__ = [
+    "INTERNAL_PREFIX",
+    "cast_columns",
+    "column",
+    "columns",
+    "drop_columns",
+    "internal",
+    "is_internal",
+    "is_pattern",
+    "select_by_name",
+    "struct_field",
+]
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+ROW = f"{INTERNAL_PREFIX}row"
+"""The position of a row in its frame or file."""
+LEVEL = f"{INTERNAL_PREFIX}level"
+"""The level of the data file that a row lies in."""
+FILE = f"{INTERNAL_PREFIX}file"
+"""The name of the data file that a row lies in."""
+
+
+def internal(word: str, name: str = "") -> str:
+    """Return the name of a column that lakekit adds to a frame: `internal("row")`, or one for each column of the table: `internal("before", "v")`."""
+    return f"{INTERNAL_PREFIX}{word}.{name}" if name else f"{INTERNAL_PREFIX}{word}"
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether Polars reads the name as a pattern that stands for other columns: `*`, or `^` to `$`."""
+    return name == "*" or (len(name) > 1 and name[0] == "^" and name[-1] == "$")
+
+
+def column(name: str) -> pl.Expr:
+    """Return the column of exactly this name: `pl.col(name)` for every name that is no pattern.
+
+    Polars has no function that gives the expression for a name that is a pattern; its serialized form can say it. `meta.root_names()`, pushdown of filters
+    and projections treat it as every other column.
+    """
+    return _deserialize({"Column": name}) if is_pattern(name) else pl.col(name)
+
+
+def columns(names: Iterable[str]) -> list[pl.Expr]:
+    """Return the columns of exactly these names, one expression for each."""
+    return [column(name) for name in names]
+
+
+def select_by_name(names: Iterable[str], *, strict: bool = True) -> cs.Selector:
+    """Return a selector of exactly these columns, for what takes selectors only: `drop`, `explode`; not `strict`: of those that are there."""
+    return cs.by_name(*names, require_all=strict)
+
+
+def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> Frame:
+    """Return the frame without exactly these columns; not `strict`: without those of them that it has."""
+    given = list(names)
+    return frame.drop(cs.by_name(*given, require_all=strict) if any(map(is_pattern, given)) else given, strict=strict)
+
+
+def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:
+    """Return the frame with exactly these columns cast to these types."""
+    return frame.with_columns(column(name).cast(dtype) for name, dtype in types.items())
+
+
+def struct_field(struct: pl.Expr, name: str) -> pl.Expr:
+    """Return the part of exactly this name of a column of structs: `struct.struct.field(name)` for every name that is no pattern."""
+    if not is_pattern(name):
+        return struct.struct.field(name)
+    given = json.loads(struct.meta.serialize(format="json"))
+    return _deserialize({"Function": {"input": [given], "function": {"StructExpr": {"FieldByName": name}}}})
+
+
+def _deserialize(expr: dict[str, Any]) -> pl.Expr:
+    return pl.Expr.deserialize(io.BytesIO(json.dumps(expr).encode()), format="json")

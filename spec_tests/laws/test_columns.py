@@ -1,0 +1,105 @@
+"""A name of a column is data: what `lakekit.columns` gives means the column of exactly that name, in every place where Polars would read a pattern."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import lakekit as lk
+from lakekit.columns import cast_columns, column, columns, drop_columns, internal, is_internal, is_pattern, select_by_name, struct_field
+
+PATTERNS = ["*", "^$", "^a$", "^.*$", "^[a-z]+$", "^a.b$", "^^a$$", "^(?i)A$", '^"\\$', "^é\x01$", "^😀$"]
+ORDINARY = ["a", "A", "^", "$", "a*", "**", "^a", "a$", "a.b", "a b", "`", '"', "len", "literal", "index", "é"]
+NAMES = [*PATTERNS, *ORDINARY]
+
+
+def frame(names=NAMES):
+    return pl.DataFrame({name: [at, at + 100] for at, name in enumerate(names)})
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_an_ordinary_name_gives_the_plain_expression(name):
+    assert not is_pattern(name)
+    assert column(name).meta.eq(pl.col(name))
+    assert struct_field(pl.col("s"), name).meta.eq(pl.col("s").struct.field(name))
+    assert frame().lazy().select(columns([name])).explain() == frame().lazy().select(name).explain()
+    assert drop_columns(frame().lazy(), [name]).explain() == frame().lazy().drop([name]).explain()
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_polars_reads_these_names_as_patterns(name):
+    assert is_pattern(name)
+    assert pl.col(name).meta.root_names() == []
+    assert column(name).meta.root_names() == [name]
+    assert column(name).meta.output_name() == name
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["eager", "lazy"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_column_is_the_one_of_its_name(name, lazy):
+    at = NAMES.index(name)
+    given = frame().lazy() if lazy else frame()
+    rest = [other for other in NAMES if other != name]
+
+    def collected(found):
+        return found.collect() if lazy else found
+
+    assert collected(given.select(column(name))).to_dict(as_series=False) == {name: [at, at + 100]}
+    assert collected(given.filter(column(name) > at)).rows() == [frame().row(1)]
+    assert collected(given.sort(column(name), descending=True)).rows() == frame().rows()[::-1]
+    assert collected(given.group_by(column(name)).agg(pl.len().alias("\x1fn"))).columns == [name, "\x1fn"]
+    assert collected(given.select(pl.len().over(column(name)))).to_series().to_list() == [1, 1]
+    assert collected(given.unique(subset=columns([name]), keep="first", maintain_order=True)).columns == NAMES
+    assert collected(given.drop_nulls(select_by_name([name]))).columns == NAMES
+    assert collected(drop_columns(given, [name])).columns == rest
+    assert collected(drop_columns(given, [name, "absent"], strict=False)).columns == rest
+    cast = collected(cast_columns(given, {name: pl.String()}))
+    assert cast.columns == NAMES
+    assert [one for one in NAMES if cast.schema[one] == pl.String()] == [name]
+    joined = given.select(column(name)).join(given.with_row_index(internal("row")), on=columns([name]), how="left", nulls_equal=True)
+    assert collected(joined).columns == [name, internal("row"), *rest]
+    struct = given.select(pl.struct(columns(NAMES)).alias("s"))
+    assert collected(struct.select(struct_field(pl.col("s"), name))).to_dict(as_series=False) == {name: [at, at + 100]}
+    inside = given.select(pl.struct(columns(NAMES)).implode().alias("s")).select(pl.col("s").list.eval(struct_field(pl.element(), name)))
+    assert collected(inside).to_series().to_list() == [[at, at + 100]]
+
+
+def test_filters_and_projections_reach_the_file(tmp_path):
+    frame().write_parquet(tmp_path / "x.parquet")
+    plan = pl.scan_parquet(tmp_path / "x.parquet").filter(column("*") == 100).select(column("^a$"))
+    assert "PROJECT 2/" in plan.explain()
+    assert 'SELECTION: col("*") == 100' in plan.explain()
+    assert plan.collect().to_dict(as_series=False) == {"^a$": [102]}
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.from_regex(r"\A\^.*\$\Z"), min_size=1, max_size=5, unique=True))
+@settings(max_examples=200, deadline=None)
+def test_drawn_names_are_data(names):
+    given = frame(names)
+    assert given.select(columns(reversed(names))).columns == names[::-1]
+    for name in names:
+        assert given.select(column(name)).get_column(name).to_list() == given.get_column(name).to_list()
+        assert drop_columns(given, [name]).columns == [other for other in names if other != name]
+
+
+FIELDS = {"column": {"\x1frow": "INT"}, "part": {"r": "ROW<`\x1fx` INT>"}, "deep": {"r": "ARRAY<MAP<INT, ROW<a ROW<`\x1fx` INT>>>>"}}
+
+
+@pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
+def test_a_schema_with_an_internal_name_is_refused(fields, tmp_path):
+    assert is_internal(internal("row"))
+    with pytest.raises(lk.Unsupported, match=r"column '\\x1f(row|x)'.*Choose another name") as refused:
+        lk.create(tmp_path / "t", {"k": "INT", **fields})
+    assert refused.value.feature == "column-name.u001f"
+    table = lk.create(tmp_path / "t", {"k": "INT", "v": "INT"})
+    with pytest.raises(lk.Unsupported, match="Choose another name"):
+        table.alter(lk.rename_column("v", "\x1frow"))
+    path = tmp_path / "t" / "schema" / "schema-0"
+    schema = json.loads(path.read_text())
+    schema["fields"][1]["name"] = "\x1frow"
+    path.write_text(json.dumps(schema))
+    with pytest.raises(lk.Unsupported, match=r"column '\\x1frow' of .*schema-0"):
+        lk.open(tmp_path / "t")
