@@ -1,8 +1,8 @@
 """Columns of Polars frames by their exact names, and the names of columns that lakekit adds to frames.
 
-    column("v")        ->   pl.col("v")                   an ordinary name: the plain expression
-    column("^a$")      ->   the column of exactly this name; pl.col("^a$") is every column that the pattern matches
-    column("*")        ->   the column called *; pl.col("*") is every column
+    col("v")        ->   pl.col("v")                   an ordinary name: the plain expression
+    col("^a$")      ->   the column of exactly this name; pl.col("^a$") is every column that the pattern matches
+    col("*")        ->   the column called *; pl.col("*") is every column
 
 Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes the text of a name for an expression: `pl.col`, `select`, `drop`, `sort`,
 `group_by`, `over`, `join(on=)`, `unique(subset=)`, `struct.field`, `partition_by`, `cast({…})` and more. Names of schemas are data: they pass through the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 import polars.selectors as cs
@@ -29,10 +29,22 @@ if TYPE_CHECKING:
     from polars._typing import PolarsDataType
 
 __all__ = [
+    "AFTER",
+    "BEFORE",
+    "CODE",
+    "FILE",
+    "GROUP",
+    "HASH",
     "INTERNAL_PREFIX",
+    "KEY",
+    "LEVEL",
+    "PATH",
+    "PLACE",
+    "ROW",
+    "VALUE",
     "cast_columns",
-    "column",
-    "columns",
+    "col",
+    "cols",
     "drop_columns",
     "internal",
     "is_internal",
@@ -43,12 +55,32 @@ __all__ = [
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
-ROW = f"{INTERNAL_PREFIX}row"
+# ---- columns that lakekit adds ---------------------------------------------------------------------------------------------------------------
+
+ROW: Final = "\x1frow"
 """The position of a row in its frame or file."""
-LEVEL = f"{INTERNAL_PREFIX}level"
+LEVEL: Final = "\x1flevel"
 """The level of the data file that a row lies in."""
-FILE = f"{INTERNAL_PREFIX}file"
+FILE: Final = "\x1ffile"
 """The name of the data file that a row lies in."""
+PATH: Final = "\x1fpath"
+"""The path of the data file that a row lies in, as the reader of a format gives it."""
+PLACE: Final = "\x1fplace"
+"""The position of a row in the order that is being made, or in the frame that it came from."""
+KEY: Final = "\x1fkey"
+"""The number of a row's key among the keys of its frame."""
+CODE: Final = "\x1fcode"
+"""The number of a row's group of equal rows."""
+GROUP: Final = "\x1fgroup"
+"""The number of the bucket, or of the group of buckets, that a row belongs to."""
+HASH: Final = "\x1fhash"
+"""The hash of a row's key."""
+VALUE: Final = "\x1fvalue"
+"""A row as one value, a struct."""
+BEFORE: Final = "\x1fbefore"
+"""Whether a row stood before a change; with a name behind it, a column of that row."""
+AFTER: Final = "\x1fafter"
+"""Whether a row stands after a change."""
 
 
 def internal(word: str, name: str = "") -> str:
@@ -61,7 +93,7 @@ def is_pattern(name: str) -> bool:
     return name == "*" or (len(name) > 1 and name[0] == "^" and name[-1] == "$")
 
 
-def column(name: str) -> pl.Expr:
+def col(name: str) -> pl.Expr:
     """Return the column of exactly this name: `pl.col(name)` for every name that is no pattern.
 
     Polars has no function that gives the expression for a name that is a pattern; its serialized form can say it. `meta.root_names()`, pushdown of filters
@@ -70,9 +102,9 @@ def column(name: str) -> pl.Expr:
     return _deserialize({"Column": name}) if is_pattern(name) else pl.col(name)
 
 
-def columns(names: Iterable[str]) -> list[pl.Expr]:
+def cols(names: Iterable[str]) -> list[pl.Expr]:
     """Return the columns of exactly these names, one expression for each."""
-    return [column(name) for name in names]
+    return [col(name) for name in names]
 
 
 def select_by_name(names: Iterable[str], *, strict: bool = True) -> cs.Selector:
@@ -88,7 +120,7 @@ def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> 
 
 def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:
     """Return the frame with exactly these columns cast to these types."""
-    return frame.with_columns(column(name).cast(dtype) for name, dtype in types.items())
+    return frame.with_columns(col(name).cast(dtype) for name, dtype in types.items())
 
 
 def struct_field(struct: pl.Expr, name: str) -> pl.Expr:

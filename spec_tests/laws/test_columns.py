@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.columns import cast_columns, column, columns, drop_columns, internal, is_internal, is_pattern, select_by_name, struct_field
+from lakekit.columns import cast_columns, col, cols, drop_columns, internal, is_internal, is_pattern, select_by_name, struct_field
 
 PATTERNS = ["*", "^$", "^a$", "^.*$", "^[a-z]+$", "^a.b$", "^^a$$", "^(?i)A$", '^"\\$', "^é\x01$", "^😀$"]
 ORDINARY = ["a", "A", "^", "$", "a*", "**", "^a", "a$", "a.b", "a b", "`", '"', "len", "literal", "index", "é"]
@@ -23,9 +23,9 @@ def frame(names=NAMES):
 @pytest.mark.parametrize("name", ORDINARY)
 def test_an_ordinary_name_gives_the_plain_expression(name):
     assert not is_pattern(name)
-    assert column(name).meta.eq(pl.col(name))
+    assert col(name).meta.eq(pl.col(name))
     assert struct_field(pl.col("s"), name).meta.eq(pl.col("s").struct.field(name))
-    assert frame().lazy().select(columns([name])).explain() == frame().lazy().select(name).explain()
+    assert frame().lazy().select(cols([name])).explain() == frame().lazy().select(name).explain()
     assert drop_columns(frame().lazy(), [name]).explain() == frame().lazy().drop([name]).explain()
 
 
@@ -33,8 +33,8 @@ def test_an_ordinary_name_gives_the_plain_expression(name):
 def test_polars_reads_these_names_as_patterns(name):
     assert is_pattern(name)
     assert pl.col(name).meta.root_names() == []
-    assert column(name).meta.root_names() == [name]
-    assert column(name).meta.output_name() == name
+    assert col(name).meta.root_names() == [name]
+    assert col(name).meta.output_name() == name
 
 
 @pytest.mark.parametrize("lazy", [False, True], ids=["eager", "lazy"])
@@ -47,29 +47,29 @@ def test_a_column_is_the_one_of_its_name(name, lazy):
     def collected(found):
         return found.collect() if lazy else found
 
-    assert collected(given.select(column(name))).to_dict(as_series=False) == {name: [at, at + 100]}
-    assert collected(given.filter(column(name) > at)).rows() == [frame().row(1)]
-    assert collected(given.sort(column(name), descending=True)).rows() == frame().rows()[::-1]
-    assert collected(given.group_by(column(name)).agg(pl.len().alias("\x1fn"))).columns == [name, "\x1fn"]
-    assert collected(given.select(pl.len().over(column(name)))).to_series().to_list() == [1, 1]
-    assert collected(given.unique(subset=columns([name]), keep="first", maintain_order=True)).columns == NAMES
+    assert collected(given.select(col(name))).to_dict(as_series=False) == {name: [at, at + 100]}
+    assert collected(given.filter(col(name) > at)).rows() == [frame().row(1)]
+    assert collected(given.sort(col(name), descending=True)).rows() == frame().rows()[::-1]
+    assert collected(given.group_by(col(name)).agg(pl.len().alias("\x1fn"))).columns == [name, "\x1fn"]
+    assert collected(given.select(pl.len().over(col(name)))).to_series().to_list() == [1, 1]
+    assert collected(given.unique(subset=cols([name]), keep="first", maintain_order=True)).columns == NAMES
     assert collected(given.drop_nulls(select_by_name([name]))).columns == NAMES
     assert collected(drop_columns(given, [name])).columns == rest
     assert collected(drop_columns(given, [name, "absent"], strict=False)).columns == rest
     cast = collected(cast_columns(given, {name: pl.String()}))
     assert cast.columns == NAMES
     assert [one for one in NAMES if cast.schema[one] == pl.String()] == [name]
-    joined = given.select(column(name)).join(given.with_row_index(internal("row")), on=columns([name]), how="left", nulls_equal=True)
+    joined = given.select(col(name)).join(given.with_row_index(internal("row")), on=cols([name]), how="left", nulls_equal=True)
     assert collected(joined).columns == [name, internal("row"), *rest]
-    struct = given.select(pl.struct(columns(NAMES)).alias("s"))
+    struct = given.select(pl.struct(cols(NAMES)).alias("s"))
     assert collected(struct.select(struct_field(pl.col("s"), name))).to_dict(as_series=False) == {name: [at, at + 100]}
-    inside = given.select(pl.struct(columns(NAMES)).implode().alias("s")).select(pl.col("s").list.eval(struct_field(pl.element(), name)))
+    inside = given.select(pl.struct(cols(NAMES)).implode().alias("s")).select(pl.col("s").list.eval(struct_field(pl.element(), name)))
     assert collected(inside).to_series().to_list() == [[at, at + 100]]
 
 
 def test_filters_and_projections_reach_the_file(tmp_path):
     frame().write_parquet(tmp_path / "x.parquet")
-    plan = pl.scan_parquet(tmp_path / "x.parquet").filter(column("*") == 100).select(column("^a$"))
+    plan = pl.scan_parquet(tmp_path / "x.parquet").filter(col("*") == 100).select(col("^a$"))
     assert "PROJECT 2/" in plan.explain()
     assert 'SELECTION: col("*") == 100' in plan.explain()
     assert plan.collect().to_dict(as_series=False) == {"^a$": [102]}
@@ -79,9 +79,9 @@ def test_filters_and_projections_reach_the_file(tmp_path):
 @settings(max_examples=200, deadline=None)
 def test_drawn_names_are_data(names):
     given = frame(names)
-    assert given.select(columns(reversed(names))).columns == names[::-1]
+    assert given.select(cols(reversed(names))).columns == names[::-1]
     for name in names:
-        assert given.select(column(name)).get_column(name).to_list() == given.get_column(name).to_list()
+        assert given.select(col(name)).get_column(name).to_list() == given.get_column(name).to_list()
         assert drop_columns(given, [name]).columns == [other for other in names if other != name]
 
 
