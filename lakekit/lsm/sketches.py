@@ -1,6 +1,7 @@
 """hll_sketch and theta_sketch: serialized sketches united by the DataSketches library, which the extra `sketches` installs.
 
-The bytes are those of the Java library: an HLL sketch is united into the newer one, as coupons keep the order in which they came.
+The library is C++ and trusts what it is given: `sketch_bytes` checks each value before. The bytes are those of the Java library: an HLL sketch
+is united into the newer one, as coupons keep the order in which they came.
 
 Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`. Case `aggregate_sketches`.
 """
@@ -15,10 +16,9 @@ import datasketches
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import by_key
 from lakekit.lsm.aggregates.contract import aggregate, roots
+from lakekit.lsm.sketch_bytes import CHECKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
 
     from lakekit.lsm.aggregates.contract import FieldFunction
@@ -35,26 +35,37 @@ SAMPLED_ALL = struct.pack("<f", 1.0)
 @aggregate("hll_sketch", refuses=roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The union of HLL sketches."""
-    return _united(function, versions, column, ops, _hll)
+    return _united(function, versions, column, ops)
 
 
 @aggregate("theta_sketch", refuses=roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The union of theta sketches."""
-    return _united(function, versions, column, ops, _theta)
+    return _united(function, versions, column, ops)
 
 
-def _united(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, unite: Callable[[bytes, bytes], bytes]) -> pl.Series:
+def _united(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     def agg(held: bytes | None, given: bytes | None) -> bytes | None:
         if held is None or given is None:
             return given if held is None else held
         try:
-            return unite(held, given)
+            return unite(function.name, held, given)
         except (ValueError, RuntimeError, IndexError, MemoryError) as wrong:
             what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(held)} and {len(given)} bytes): {wrong}"
             raise Corrupt(what, field=function.column) from wrong
 
     return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+
+
+def unite(name: str, held: bytes, given: bytes) -> bytes:
+    """The union of two serialized sketches; both are checked before the library sees them.
+
+    Raises `Corrupt` where a count or a length is wrong, and what the library raises.
+    """
+    check = CHECKS[name]
+    check(held)
+    check(given)
+    return (_hll if name == "hll_sketch" else _theta)(held, given)
 
 
 def _hll(held: bytes, given: bytes) -> bytes:

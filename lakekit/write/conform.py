@@ -25,7 +25,7 @@ from lakekit.format import casts
 from lakekit.format.dtypes import polars_schema, polars_type
 from lakekit.model.row_kind import SHORT, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
-from lakekit.write import incoming
+from lakekit.write import incoming, sketches
 from lakekit.write.fitting import fit, looks_inside
 from lakekit.write.incoming import BATCH_ROWS, Incoming, opened
 from lakekit.write.spot import OWN, Remedies, Spot, short
@@ -123,6 +123,7 @@ def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame
     columns = [column for column, _ in found]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
+    sketches.check(made, handle, first_row)
     kinds = _kinds(frame, made, how, first_row)
     return _kept(made, kinds, how, first_row)
 

@@ -95,7 +95,7 @@ def _parse(cursor: Cursor) -> Bitmap:
     if _number(cursor, 1, "empty") == 0:
         return Bitmap()
     leaves = _number(cursor, 8, "leaves")
-    root = _node(cursor, 0)
+    root = _node(cursor, b"")
     if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
         raise Corrupt("one untrimmed array of containers is expected", offset=cursor.tell, field="containers")
     slots = _number(cursor, 4, "slots")
@@ -111,13 +111,17 @@ def _parse(cursor: Cursor) -> Bitmap:
     return found
 
 
-def _node(cursor: Cursor, depth: int) -> Node:
+def _node(cursor: Cursor, above: bytes) -> Node:
+    """A node, and all below it; `above` are the bytes of a key that lead to it."""
     kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
     prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
     if kind == LEAF:
-        return Node(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
-    if kind not in ROOM or not 0 < count <= ROOM[kind] or depth + len(prefix) >= KEY_BYTES:
-        raise Corrupt(f"a node of kind {kind} with {count} children at depth {depth}", offset=cursor.tell, field="node")
+        leaf = Node(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
+        if not leaf.key.startswith(above):
+            raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
+        return leaf
+    if kind not in ROOM or not 0 < count <= ROOM[kind] or len(above) + len(prefix) >= KEY_BYTES:
+        raise Corrupt(f"a node of kind {kind} with {count} children at depth {len(above)}", offset=cursor.tell, field="node")
     node = Node(kind=kind, prefix=prefix)
     if kind in (NODE4, NODE16):
         word = 4 if kind == NODE4 else 8
@@ -131,7 +135,7 @@ def _node(cursor: Cursor, depth: int) -> Node:
         names = [at for at in range(256) if bits >> at & 1]
     if len(names) != count or len(set(names)) != count:
         raise Corrupt(f"{count} children are announced, {len(set(names))} named", offset=cursor.tell, field="node")
-    node.children = {name: _node(cursor, depth + len(prefix) + 1) for name in names}
+    node.children = {name: _node(cursor, above + prefix + bytes([name])) for name in names}
     return node
 
 

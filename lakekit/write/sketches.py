@@ -1,0 +1,48 @@
+"""Values of columns that the aggregate functions hll_sketch and theta_sketch unite: what is no sketch is refused before it is written.
+
+A merge hands these values to a library of C++; it checks them again (`lsm.sketch_bytes`), and every read of the key would fail.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Corrupt, LakekitError, ValueOutOfRange
+from lakekit.lsm import rule
+from lakekit.lsm.sketch_bytes import CHECKS
+from lakekit.types import BINARIES
+from lakekit.write.spot import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+    from lakekit.meta.handle import Handle
+    from lakekit.model.schema import TableSchema
+
+
+def check(frame: pl.DataFrame, handle: Handle, first_row: int) -> None:
+    """Raises `ValueOutOfRange` for the first value that is no sketch, where the column's function unites sketches; `first_row` is the frame's first."""
+    if handle.kind != "key" or handle.options.merge_engine not in ("aggregation", "partial-update"):
+        return
+    for column, function in _sketch_columns(handle.schema, handle.all_options).items():
+        values = frame.get_column(column)
+        for at, value in enumerate(values.to_list()):  # scalar: sketches are whole values
+            try:
+                if value is not None:
+                    CHECKS[function](value)
+            except Corrupt as wrong:
+                message = f"row {first_row + at}: column {column} of {handle.name} holds {shown(values, at)}, which {function} cannot unite: {wrong.message}"
+                raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
+
+
+@lru_cache(maxsize=256)
+def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[str, str]:
+    """The columns whose function unites sketches, and its name."""
+    try:
+        functions = rule.of(schema, options).functions
+    except LakekitError:  # refused where rows are merged
+        return {}
+    return {name: one.name for name, one in functions.items() if one.name in CHECKS and one.type.root in BINARIES}
