@@ -148,7 +148,7 @@ def _is_young(snapshot: Snapshot | None, retained: Retained) -> bool:
 def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], numbers: range, retained: Retained, otherwise: int) -> int:
     """The first of those numbers whose snapshot, or long-lived changelog, stays for its age; `otherwise`, where all are too old."""
     found = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
-    return next((number for number in numbers if _is_young(found.get(number), retained)), otherwise)
+    return next((number for number in sorted(found) if number in numbers and _is_young(found[number], retained)), otherwise)
 
 
 def _say_earliest(handle: Handle, number: int) -> None:

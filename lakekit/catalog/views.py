@@ -19,8 +19,9 @@ from lakekit import registry
 from lakekit.catalog.metastore import KeepsViews, some
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
 from lakekit.format.dtypes import paimon_type
+from lakekit.model import json_facts
 from lakekit.options.frozen import Frozen
-from lakekit.types import Field, field_from_json, field_to_json
+from lakekit.types import Field, field_from_json, field_to_json, first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,13 +124,17 @@ def to_text(view: View) -> str:
 def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
     """The view that a metastore keeps. Raises `Corrupt`."""
     try:
-        read = json.loads(text)
+        read = json_facts.loads(text.encode("utf-8", "surrogatepass"))
         fields = tuple(field_from_json(one) for one in read["fields"])
         query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
+    except Corrupt as wrong:
+        raise _broken(where, name, wrong.message) from None
     except LakekitError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
         raise _broken(where, name, str(wrong)) from None
+    if (twice := first_duplicate(field.name for field in fields)) is not None:
+        raise _broken(where, name, f"two of its columns are called {twice}")
     if not isinstance(query, str) or not isinstance(dialects, dict) or not isinstance(comment, str | None):
         raise _broken(where, name, "its query, dialects or comment are no texts")
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=dialects, comment=comment)

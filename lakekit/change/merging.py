@@ -11,6 +11,7 @@ from lakekit.change.keys import shown
 from lakekit.errors import InvalidOption
 from lakekit.lsm import aggregates, rule
 from lakekit.options.declared import SEQUENCE_GROUP
+from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema
@@ -54,8 +55,8 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
             raise InvalidOption(
                 f"Should not define aggregation on sequence field: '{name}'. It keeps its last value by itself", key=f"fields.{name}.aggregate-function"
             )
-        if names.count(name) > 1:
-            raise InvalidOption(f"Sequence field '{name}' is defined repeatedly. Name it once", key=key, value=value)
+    if (twice := first_duplicate(names)) is not None:
+        raise InvalidOption(f"Sequence field '{twice}' is defined repeatedly. Name it once", key=key, value=value)
     if names and options.merge_engine == "first-row":
         raise InvalidOption("Do not support use sequence field on FIRST_ROW merge engine. The first row written is the one kept", key=key, value=value)
     if names and schema.cross_partition:

@@ -8,8 +8,9 @@
 A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all bytes but the last; n is stored as 2n or -2n-1. A map is blocks of
 `count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
 
-`open_container` cuts a file into inflated blocks; `avro_columns.decode` turns those of one or many files into Arrow columns at once; `write` frames encoded
-values. Source: the Avro specification 1.11, "Object Container Files"; FORMAT.md 4.1.
+`open_container` cuts a file into inflated blocks, `open_blocks` leaves them compressed; `avro_columns.decode` turns those of one
+or many files into Arrow columns at once; `write` frames encoded values. Source: the Avro specification 1.11, "Object Container
+Files"; FORMAT.md 4.1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import bz2
 import hashlib
 import lzma
 import zlib
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +30,7 @@ from lakekit.codec import avro_schema
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakekit.codec.avro_schema import Node
     from lakekit.codec.marks import Marks
@@ -115,15 +116,59 @@ class Container:
         return sum(len(block.data) for block in self.blocks)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The place of a block in a file: its first byte, its compressed bytes, and how many values they hold."""
+
+    offset: int
+    start: int
+    end: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedBlocks:
+    """The blocks of a data file, still compressed: a file of a megabyte may inflate to gigabytes."""
+
+    schema: Node
+    codec: str
+    frames: tuple[Frame, ...]
+    file: bytes
+    limits: Limits = DATA
+    path: str | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of values in all blocks."""
+        return sum(frame.count for frame in self.frames)
+
+    def inflate(self, frames: Iterable[Frame] | None = None) -> Iterator[tuple[Frame, Block]]:
+        """Yield the blocks that hold values, or those of some `frames`, each inflated when it is reached.
+
+        Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
+        """
+        with _naming(self.path):
+            chosen = self.frames if frames is None else frames
+            yield from _inflate(self.file, chosen, self.codec, self.schema, self.limits.inflated_bytes(len(self.file)))
+
+
 def is_avro(data: bytes) -> bool:
     """Whether the bytes begin as an Avro container does."""
     return data[:4] == MAGIC
 
 
-def blocks(data: bytes, *, path: str | None = None) -> tuple[Node, list[bytes], list[int]]:
-    """An Avro data file's schema, inflated blocks, and the count of rows in each. Decode them with `avro_columns.decode`, or a record reader of your own."""
-    container = open_container(data, path=path, limits=DATA)
-    return container.schema, [block.data for block in container.blocks], [block.count for block in container.blocks]
+def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: Marks | None = None) -> PackedBlocks:
+    """Return the schema of an Avro data file and its blocks, none of them inflated yet. `marks` gets the frame.
+
+    Raises `Corrupt` where the frame breaks, `LimitExceeded` for more values than a file of this size may hold,
+    `Unsupported` for an unknown codec.
+    """
+    with _naming(path):
+        metadata, at = read_header(data, marks)
+        codec = _codec_of(metadata)
+        schema = schema_of(metadata)
+        frames = tuple(_frames(data, at, limits, marks, codec))
+        return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=path)
 
 
 def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: Marks | None = None) -> Container:
@@ -131,17 +176,30 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
     """
-    try:
+    with _naming(path):
         metadata, at = read_header(data, marks)
         schema = schema_of(metadata)
-        codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
-        found = tuple(_blocks(data, at, codec, schema, limits, marks))
+        codec = _codec_of(metadata)
+        frames = _frames(data, at, limits, marks, codec)
+        inflated = _inflate(data, frames, codec, schema, limits.inflated_bytes(len(data)))
+        found = tuple(block for _, block in inflated)
+    return Container(schema=schema, codec=codec, blocks=found, metadata=metadata, path=path)
+
+
+@contextmanager
+def _naming(path: str | None) -> Iterator[None]:
+    """Add the path of the file to the errors of a block of code."""
+    try:
+        yield
     except Corrupt as error:
         raise (error if path is None else error.at(path)) from None
     except Unsupported as error:
         where = "" if path is None else f"{path}: "
         raise Unsupported(f"{where}{error.message}", feature=error.feature, path=path) from None
-    return Container(schema=schema, codec=codec, blocks=found, metadata=metadata, path=path)
+
+
+def _codec_of(metadata: Mapping[str, bytes]) -> str:
+    return metadata.get("avro.codec", b"null").decode("utf-8", "replace")
 
 
 def read_long(data: bytes, at: int, field: str) -> tuple[int, int]:
@@ -238,42 +296,51 @@ def schema_of(metadata: Mapping[str, bytes]) -> Node:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _blocks(data: bytes, at: int, codec: str, schema: Node, limits: Limits, marks: Marks | None) -> Iterable[Block]:
-    inflate = _CODECS.get(codec)
-    if inflate is None:
-        raise Unsupported(f"Avro codec {codec[:_SHORT]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_SHORT]}")
+def _frames(data: bytes, at: int, limits: Limits, marks: Marks | None, codec: str) -> Iterator[Frame]:
+    """Yield the place of each block behind the header; nothing is inflated. `codec` is the name that marks show."""
     sync = data[at - SYNC_BYTES : at]
-    budget, values = limits.inflated_bytes(len(data)), limits.values(len(data))
+    values = limits.values(len(data))
     while at < len(data):
         start = at
         count, at = _long(data, at, "block count", marks)
         size, at = _long(data, at, "block size", marks)
+        left = max(0, len(data) - at - SYNC_BYTES)
         if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
-            raise Corrupt(
-                f"block at offset {start}: {count} values in {size} bytes, {max(0, len(data) - at - SYNC_BYTES)} bytes left", offset=start, field="block size"
-            )
+            what = f"{count} values in {size} bytes, {left} bytes left"
+            raise Corrupt(f"block at offset {start}: {what}", offset=start, field="block size")
         if data[at + size : at + size + SYNC_BYTES] != sync:
-            raise Corrupt(f"block at offset {start}: no sync marker after its {size} bytes", offset=start, field="sync")
+            what = f"no sync marker after its {size} bytes"
+            raise Corrupt(f"block at offset {start}: {what}", offset=start, field="sync")
         if marks is not None:
             marks.add(at, size, "block", f"{count} values by {codec}")
             marks.add(at + size, SYNC_BYTES, "sync", sync)
-        try:
-            body = inflate(data[at : at + size], budget)
-        except LakekitError as error:
-            raise type(error)(f"block at offset {start}: {error.args[0]}", offset=start, field="block") from None
-        budget -= len(body)
         values -= count
         if values < 0:
-            raise LimitExceeded(
-                f"block at offset {start}: more than {limits.values(len(data))} values in a file of {len(data)} bytes", offset=start, field="block count"
-            )
-        if count * schema.min_bytes > len(body):
-            raise Corrupt(f"block at offset {start}: {count} values do not fit into {len(body)} bytes", offset=start, field="block count")
-        if count:
-            yield Block(data=body, count=count, offset=at)
-        elif body:
-            raise Corrupt(f"block at offset {start}: no values in {len(body)} bytes", offset=start, field="block count")
+            what = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
+            raise LimitExceeded(f"block at offset {start}: {what}", offset=start, field="block count")
+        yield Frame(offset=start, start=at, end=at + size, count=count)
         at += size + SYNC_BYTES
+
+
+def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: Node, budget: int) -> Iterator[tuple[Frame, Block]]:
+    """Yield the blocks that hold values, inflated one at a time; together they take at most `budget` bytes."""
+    inflate = _CODECS.get(codec)
+    if inflate is None:
+        raise Unsupported(f"Avro codec {codec[:_SHORT]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_SHORT]}")
+    for frame in frames:
+        where = f"block at offset {frame.offset}"
+        try:
+            body = inflate(data[frame.start : frame.end], budget)
+        except LakekitError as error:
+            raise type(error)(f"{where}: {error.args[0]}", offset=frame.offset, field="block") from None
+        budget -= len(body)
+        if frame.count * schema.min_bytes > len(body):
+            what = f"{frame.count} values do not fit into {len(body)} bytes"
+            raise Corrupt(f"{where}: {what}", offset=frame.offset, field="block count")
+        if body and not frame.count:
+            raise Corrupt(f"{where}: no values in {len(body)} bytes", offset=frame.offset, field="block count")
+        if frame.count:
+            yield frame, Block(data=body, count=frame.count, offset=frame.start)
 
 
 # ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes --------------------------------------------------------------------------

@@ -146,9 +146,9 @@ def read_records(container: Container) -> list[dict[str, Any]]:
     return rows
 
 
-def mark_records(container: Container, block: Block, marks: Marks, *, first: int = 0) -> list[dict[str, Any]]:
+def mark_records(schema: Node, block: Block, marks: Marks, *, first: int = 0) -> list[dict[str, Any]]:
     """The records of one block as dicts, value by value with a mark each; their numbers count from `first`. Offsets count from the block's inflated bytes."""
-    return _block_records(reader(container.schema, marks=marks), block, marks, first)
+    return _block_records(reader(schema, marks=marks), block, marks, first)
 
 
 def _block_records(read: Read, block: Block, marks: Marks | None = None, first: int = 0) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit.codec.avro_schema import Node
-from lakekit.codec.avro_values import skipper
+from lakekit.codec.avro_values import FREE_BLOCKS, has_tiny_blocks, skipper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -187,7 +187,12 @@ class Lanes:
         places, owners = [], []
         pos = pos.copy()
         active = np.arange(len(pos))
+        block_count = 0
         while len(active):
+            if block_count > FREE_BLOCKS and has_tiny_blocks(block_count, int(total[active].min())):
+                pos[active] = LOST
+                break
+            block_count += 1
             counts, at = self.longs(pos[active])
             negative = counts < 0
             if negative.any():

@@ -4,7 +4,7 @@
     Node(kind="record", names=("v",), parts=(Node(kind="union", parts=(Node(kind="null"), Node(kind="string"))),))
 
 Names of types are resolved to the types they stand for. A type that contains itself has no columns and is refused, as are schemas that grow beyond
-`MAX_NODES` when their names are resolved. Source: the Avro specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
+`MAX_NODES` or deeper than `MAX_DEPTH` when their names are resolved. Source: the Avro specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Node:
 
     `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's branches, or the one type of an
     array's items or a map's values. `size` belongs to `fixed`. `declared` is the JSON it was declared by. `min_bytes` is the least that a value takes.
+    `depth` counts the types below this one with all names resolved: decoders recurse so deep, however flat the schema text is.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Node:
     scale: int = 0
     min_bytes: int = 0
     nodes: int = 1
+    depth: int = 0
     declared: Any = field(default=None, compare=False, repr=False)
 
     def part(self, name: str) -> Node | None:
@@ -168,6 +170,7 @@ class _Names:
             logical=logical if isinstance(logical, str) else "",
             min_bytes=sum(part.min_bytes for part in parts),
             nodes=_counted(parts),
+            depth=_depth_above(parts),
             declared=declared,
         )
         self.known[full] = found
@@ -196,7 +199,7 @@ class _Names:
         if any(part.kind == "union" for part in parts):
             raise _wrong("a union directly in a union")
         least = 1 + min(part.min_bytes for part in parts)
-        return Node(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), declared=declared)
+        return Node(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), depth=_depth_above(parts), declared=declared)
 
 
 def _part(kind: str, part: Node, declared: dict[str, Any]) -> Node:
@@ -205,7 +208,15 @@ def _part(kind: str, part: Node, declared: dict[str, Any]) -> Node:
         raise Unsupported("avro.schema: an array of values that take no bytes", feature="avro.empty-items")
     logical = declared.get("logicalType")
     logical = logical if isinstance(logical, str) else ""
-    return Node(kind=kind, parts=(part,), logical=logical, min_bytes=1, nodes=_counted([part]), declared=declared)
+    return Node(
+        kind=kind,
+        parts=(part,),
+        logical=logical,
+        min_bytes=1,
+        nodes=_counted([part]),
+        depth=_depth_above([part]),
+        declared=declared,
+    )
 
 
 def _counted(parts: list[Node]) -> int:
@@ -213,6 +224,14 @@ def _counted(parts: list[Node]) -> int:
     if found > MAX_NODES:
         raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
     return found
+
+
+def _depth_above(parts: list[Node]) -> int:
+    """Return the depth of a type made of those types. Raises `LimitExceeded` beyond `MAX_DEPTH`."""
+    depth = 1 + max((part.depth for part in parts), default=0)
+    if depth > MAX_DEPTH:
+        raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels when its names are resolved", field="avro.schema")
+    return depth
 
 
 def _whole(value: object, field: str) -> int:

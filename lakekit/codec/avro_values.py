@@ -17,7 +17,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec.avro import put_long, read_long
-from lakekit.errors import Corrupt, Unsupported
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _INT = range(-(2**31), 2**31)
+FREE_BLOCKS = 64
+_LEAST_BLOCK_ITEMS = 256
+"""An array may lie in so many blocks of any size; of all further ones each holds so many items on average."""
 
 
 def _wrong(why: str, at: int, field: str) -> Corrupt:
@@ -160,6 +163,21 @@ def _union_reader(node: Node, field: str, marks: Marks | None) -> Read:
     return read
 
 
+def has_tiny_blocks(block_count: int, item_count: int) -> bool:
+    """Return whether an array of so many blocks holds too few items for them.
+
+    Writers put an array into one block, or into blocks of kilobytes. A block of one item takes three bytes and a step
+    of every decoder, so a small file could demand millions of steps.
+    """
+    return block_count > FREE_BLOCKS and item_count < _LEAST_BLOCK_ITEMS * (block_count - FREE_BLOCKS)
+
+
+def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> None:
+    if has_tiny_blocks(block_count, item_count):
+        what = f"{item_count} items in {block_count} blocks; beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
+        raise LimitExceeded(f"{field} at offset {at}: {what}", offset=at, field=field)
+
+
 def _array_reader(node: Node, field: str, marks: Marks | None) -> Read:
     if marks is not None:
         return _told_array_reader(node, field, marks)
@@ -169,8 +187,11 @@ def _array_reader(node: Node, field: str, marks: Marks | None) -> Read:
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         found: list[Any] = []
+        block_count = 0
         while True:
             start = at
+            _check_blocks(block_count, len(found), start, field)
+            block_count += 1
             count, at = read_long(data, at, field)
             if count < 0:
                 count = -count
@@ -203,8 +224,11 @@ def _told_array_reader(node: Node, field: str, marks: Marks) -> Read:
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         found: list[Any] = []
+        block_count = 0
         while True:
             start = at
+            _check_blocks(block_count, len(found), start, field)
+            block_count += 1
             count, at = number(data, at, "count")
             if count < 0:
                 count = -count
@@ -308,13 +332,18 @@ def _array_skipper(node: Node) -> Skip:
     value, is_map = skipper(node.parts[0]), node.kind == "map"
 
     def skip(data: bytes, at: int) -> int:
+        block_count = item_count = 0
         while True:
             count, at = _long_length(data, at)
             if count == 0:
                 return at
+            if has_tiny_blocks(block_count, item_count):
+                raise IndexError
+            block_count += 1
             if count & 1:
                 _, at = _long_length(data, at)
                 count += 1
+            item_count += count >> 1
             for _ in range(min(count >> 1, len(data))):
                 if is_map:
                     length, at = _long_length(data, at)

@@ -19,7 +19,7 @@ import numpy as np
 from lakekit.commit import bucket_counts, conflict, expired, index as indexes, known_keys, manifests, overtaken, overwrite as overwrites, ranges, replay
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict import Parties
-from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, RetriesExhausted
+from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
 from lakekit.meta import keeper, manifests as meta, schemas, snapshots
 from lakekit.model import entries as columns_of, hint, index_manifest
 from lakekit.model.entries import ADD, DELETE
@@ -216,7 +216,7 @@ def _index_name(draft: Draft, latest: Snapshot | None, live: Sequence[IndexEntry
     if after == list(live):
         return before
     name = draft.write("index-manifest", index_manifest.encode(after, **draft.how))
-    meta.remember_list(draft.handle, name, after)
+    meta.remember_index(draft.handle, name, after)
     return name
 
 
@@ -229,7 +229,7 @@ def _snapshot(job: Job, latest: Snapshot | None, changes: Changes, base: tuple[s
     (delta_name, delta_size), _ = carried.delta or (("", 0), [])
     return Snapshot(
         version=CURRENT_VERSION,
-        id=1 if latest is None else latest.id + 1,
+        id=_next_id(handle, latest),
         schema_id=schema_id,
         base_manifest_list=base[0],
         base_manifest_list_size=base[1],
@@ -250,6 +250,21 @@ def _snapshot(job: Job, latest: Snapshot | None, changes: Changes, base: tuple[s
         properties=job.properties or None,
         next_row_id=0 if latest is None else latest.next_row_id or 0,
     )
+
+
+def _next_id(handle: Handle, latest: Snapshot | None) -> int:
+    """Return the number of the snapshot to be made. Raises `LimitExceeded` behind the greatest one that a file name can say."""
+    if latest is None:
+        return 1
+    if latest.id >= hint.MAX_ID:
+        path = handle.layout.snapshot(latest.id)
+        raise LimitExceeded(
+            f"{handle.name} has no number left behind snapshot {latest.id}. A stray file is called so: look at {path}, "
+            "move it out of the folder, then commit again. Nothing was committed",
+            path=path,
+            field="id",
+        )
+    return latest.id + 1
 
 
 # ---- checked -----------------------------------------------------------------------------------------------------------------------------------------

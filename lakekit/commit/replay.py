@@ -6,6 +6,7 @@ came since. Source: ENGINE.md 5.7, `SnapshotManager.latestSnapshotOfUser`, `File
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.errors import Conflict
@@ -64,9 +65,20 @@ def backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]
 
 
 def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
-    """The numbers above `after` up to `latest` in order, each with its snapshot; None: it is gone."""
-    for number in range(after + 1, latest.id + 1):
-        yield number, latest if number == latest.id else snapshots.find(handle, number)
+    """Yield the snapshots above `after` up to `latest`, in order, each with its number.
+
+    Of neighbours that are missing only the first comes, with None: a stray file may leave a gap of any width.
+    """
+    number = after + 1
+    existing: list[int] | None = None
+    while number <= latest.id:
+        snapshot = latest if number == latest.id else snapshots.find(handle, number)
+        yield number, snapshot
+        number += 1
+        if snapshot is None:
+            existing = snapshots.ids(handle) if existing is None else existing
+            position = bisect_left(existing, number)
+            number = existing[position] if position < len(existing) else latest.id
 
 
 def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:

@@ -58,7 +58,8 @@ def scan(
 
 
 def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> blocks.Opened:
-    schema, bodies, counts = container.blocks(data, path=path)
+    packed = container.open_blocks(data, path=path)
+    schema = packed.schema
     record = avro_schema.record_of(schema)
     found = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
     casts = {name: _logical(f, node, path, timestamp_unit) for name, (f, node) in found.items()}
@@ -67,27 +68,34 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         inside = [name for name in columns if name in found]
-        for first, last in _groups(bodies):
-            height = sum(counts[first:last])
+        for counts, bodies in _batches(packed):
+            height = sum(counts)
             if not inside:
                 yield pl.DataFrame(height=height).with_columns(nulls[name] for name in columns)
                 continue
-            wrapped = BytesIO(_wrapped(text, bodies[first:last], counts[first:last]))
+            wrapped = BytesIO(_wrapped(text, bodies, counts))
             frame = pl.read_avro(wrapped, columns=inside) if record is schema else pl.read_avro(wrapped)[_ROOT].struct.unnest()
             if frame.height != height:
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
             yield frame.select(casts.get(name, nulls[name]) for name in columns)
 
-    return blocks.Opened(row_count=sum(counts), batches=batches)
+    return blocks.Opened(row_count=packed.count, batches=batches)
 
 
-def _groups(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    first = size = 0
-    for i, body in enumerate(bodies):
-        size += len(body)
-        if size >= BATCH_BYTES or i + 1 == len(bodies):
-            yield first, i + 1
-            first, size = i + 1, 0
+def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Yield the row counts and the inflated bytes of neighbouring blocks, `BATCH_BYTES` or one block at a time."""
+    counts: list[int] = []
+    bodies: list[bytes] = []
+    size_bytes = 0
+    for _, block in packed.inflate():
+        counts.append(block.count)
+        bodies.append(block.data)
+        size_bytes += len(block.data)
+        if size_bytes >= BATCH_BYTES:
+            yield counts, bodies
+            counts, bodies, size_bytes = [], [], 0
+    if bodies:
+        yield counts, bodies
 
 
 def _wrapped(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:

@@ -34,11 +34,11 @@ _UNREAD = frozenset({"xz"})
 
 def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
     """See `held.held`."""
-    found = container.open_container(read(0, size_bytes), path=path, limits=container.DATA)
+    found = container.open_blocks(read(0, size_bytes), path=path)
     if found.codec in _UNREAD:
         raise encoded(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")
     record = avro_schema.record_of(found.schema)
-    return Held(fields=_fields(record, "", path), row_count=sum(block.count for block in found.blocks))
+    return Held(fields=_fields(record, "", path), row_count=found.count)
 
 
 def _fields(record: Node, where: str, path: str) -> tuple[Field, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, LakekitError, SchemaMismatch
 from lakekit.format import avro_held, blocks, orc_held, parquet_held
+from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,6 @@ def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], 
         raise blocks.damaged(path, wrong, format_name) from wrong
     except _SENSELESS as wrong:
         raise Corrupt(f"{path}: its {format_name} footer makes no sense: {wrong}", path=path, field="footer") from wrong
-    names = [field.name for field in found.fields]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    if (twice := first_duplicate(field.name for field in found.fields)) is not None:
         raise SchemaMismatch(f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice)
     return found

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _MARK = b"\xef\xbb\xbf"
-MOST_LINE_BYTES = 256 << 20
+MOST_LINE_BYTES = 32 << 20
+"""A line is held several times while it is decoded; a compressed file of some kilobytes may hold one of gigabytes."""
 
 
 def blocks(pieces: Iterable[bytes], line_end: str, *, anyhow: bool, path: str) -> Iterator[pl.Series]:
-    """The lines of a text that comes in pieces. Raises `LimitExceeded` for a line beyond 256 MB."""
+    """The lines of a text that comes in pieces. Raises `LimitExceeded` for a line beyond 32 MiB."""
     end = b"\n" if anyhow else line_end.encode()
     rest, at_start = b"", anyhow
     for piece in pieces:

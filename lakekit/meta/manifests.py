@@ -50,6 +50,8 @@ _FACT_BYTES = 800
 """About what one decoded `ManifestFile` or `IndexEntry` takes."""
 _SHARED_BYTES = 8
 """What one takes in every further list that names it."""
+_LIST, _INDEX, _ENTRIES = "list", "index", "entries"
+"""What a metadata file was decoded as."""
 _ASKED, _STANDING, _LIVE, _ASKED_BYTES = "asked", "standing", "live", 200
 """The marks of a manifest of which some partitions were asked for, of manifests of which is known what is live, and of it; and about what a mark takes."""
 
@@ -68,7 +70,7 @@ def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> li
     for one in _lists(which):
         name, size_bytes = _list(snapshot, one)
         if name is not None:
-            found += _kept(place, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
+            found += _kept(place, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
     return found
 
 
@@ -95,8 +97,8 @@ def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
     missing: dict[str, tuple[str, int | None, str]] = {}
     for snapshot, one in ((snapshot, one) for snapshot, which in lists for one in _lists(which)):
         name, size_bytes = _list(snapshot, one)
-        if name is not None and shelf.get((place.storage, path := place.layout.manifest(name))) is None:
-            missing[path] = (name, size_bytes, f"snapshot {snapshot.id} of {place.name}")
+        if name is not None and shelf.get(_cache_key(place, _LIST, name)) is None:
+            missing[place.layout.manifest(name)] = (name, size_bytes, f"snapshot {snapshot.id} of {place.name}")
     if len(missing) < 2:
         return
 
@@ -111,14 +113,14 @@ def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
     for (path, _), files in zip(found, manifest.decode_lists(found), strict=True):
         fresh = {id(file) for file in files} - known
         known |= fresh
-        shelf.put({(place.storage, path): files}, _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files))
+        shelf.put({_cache_key(place, _LIST, missing[path][0]): files}, _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files))
 
 
 def index_entries(place: Place, snapshot: Snapshot) -> list[IndexEntry]:
     """The index files of a snapshot: hash indexes and deletion vectors. Raises as `manifest_files` does."""
     if snapshot.index_manifest is None:
         return []
-    return list(_kept(place, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
+    return list(_kept(place, _INDEX, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
 
 
 def live(
@@ -159,7 +161,7 @@ def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | 
     if known is not None and known[0] == names:
         if isinstance(known[1], columns_of.Entries):
             return known[1]
-        first = shelf.get((place.storage, place.layout.manifest(names[0])))
+        first = shelf.get(_cache_key(place, _ENTRIES, names[0]))
         if first is not None and first.whole.table is known[1]():
             return first.whole
     found = read_entries(place, files, columns=columns)
@@ -206,7 +208,7 @@ def _pieces(place: Place, files: Sequence[ManifestFile]) -> list[_Piece | _Later
     missing: list[tuple[str, ManifestFile]] = []
     for file in {file.name: file for file in files}.values():
         path = place.layout.manifest(file.name)
-        piece = shelf.get((place.storage, path))
+        piece = shelf.get(_cache_key(place, _ENTRIES, file.name))
         if piece is None:
             missing.append((path, file))
         else:
@@ -223,25 +225,30 @@ def read_bytes(place: Place, files: Sequence[ManifestFile]) -> list[bytes]:
     return [_read(place, file.name, place.layout.manifest(file.name), file.size_bytes, "the manifest list") for file in files]
 
 
-def remember_list(place: Place, name: str, files: Sequence[ManifestFile] | Sequence[IndexEntry]) -> None:
-    """Keeps what a manifest list or index manifest holds that was just written."""
-    place.world.decoded.put({(place.storage, place.layout.manifest(name)): list(files)}, _FACT_BYTES * (len(files) + 1))
+def remember_list(place: Place, name: str, files: Sequence[ManifestFile]) -> None:
+    """Keeps what a manifest list holds that was just written."""
+    place.world.decoded.put({_cache_key(place, _LIST, name): list(files)}, _FACT_BYTES * (len(files) + 1))
+
+
+def remember_index(place: Place, name: str, entries: Sequence[IndexEntry]) -> None:
+    """Keep what an index manifest holds that was just written."""
+    place.world.decoded.put({_cache_key(place, _INDEX, name): list(entries)}, _FACT_BYTES * (len(entries) + 1))
 
 
 def remember_entries(place: Place, name: str, written: Entries | Facts) -> None:
     """Keeps the entries of a manifest that was just written; facts become columns when somebody asks for them."""
     piece = _Piece(written, 0, len(written)) if isinstance(written, columns_of.Entries) else _Later(written)
-    place.world.decoded.put({(place.storage, place.layout.manifest(name)): piece}, _FACT_BYTES * (len(written) + 1))
+    place.world.decoded.put({_cache_key(place, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
 
 
 def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep, columns: Sequence[str] | None = None) -> Entries:
     """The entries of some partitions. Manifests that nobody asked for before are decoded in part and not kept; the second time they are worth more."""
     shelf = place.world.decoded
     paths = [(place.layout.manifest(file.name), file) for file in files]
-    if any(shelf.get((place.storage, path)) is not None or shelf.get((_ASKED, place.storage, path)) for path, _ in paths):
+    if any(shelf.get(_cache_key(place, _ENTRIES, file.name)) is not None or shelf.get(_cache_key(place, _ASKED, file.name)) for file in files):
         found = read_entries(place, files, columns=columns)
         return found.filter(keep(found.column("partition"))) if len(found) else found
-    shelf.put({(_ASKED, place.storage, path): True for path, _ in paths}, _ASKED_BYTES * len(paths))
+    shelf.put({_cache_key(place, _ASKED, file.name): True for file in files}, _ASKED_BYTES * len(paths))
     with _planning(place, len(paths)) as under_way:
         parts = [entry_files.decode_where(_read_all(place, group, under_way), keep) for group in _together(paths)]
     found = columns_of.concat([columns_of.empty(), *parts])
@@ -280,14 +287,14 @@ class _Later:
 def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
     """Reads and decodes manifests, given with their paths, and keeps them."""
     whole, counts = entry_files.decode(_read_all(place, files, under_way))
-    pieces = _keep(place, [path for path, _ in files], whole, counts)
+    pieces = _keep(place, [file.name for _, file in files], whole, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
 
 
-def _keep(place: Place, paths: Sequence[str], whole: Entries, counts: Iterable[int]) -> list[_Piece]:
+def _keep(place: Place, names: Sequence[str], whole: Entries, counts: Iterable[int]) -> list[_Piece]:
     """The entries of manifests that lie one after the other in `whole`, so many of each; kept."""
     pieces = [_Piece(whole, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
-    keys: list[Hashable] = [(place.storage, path) for path in paths]
+    keys: list[Hashable] = [_cache_key(place, _ENTRIES, name) for name in names]
     place.world.decoded.put(dict(zip(keys, pieces, strict=True)), whole.table.nbytes + _FACT_BYTES * len(pieces))
     return pieces
 
@@ -332,7 +339,7 @@ def _whole(place: Place, files: Sequence[ManifestFile], pieces: Sequence[_Piece 
     found = columns_of.concat([run.whole.slice(run.start, run.end) for run in runs])
     asked_for = 2 * len(found) >= sum({id(run.whole): len(run.whole) for run in runs}.values())
     if len(runs) > 1 and asked_for and found.table.nbytes <= place.world.decoded.budget_bytes // 2:
-        _keep(place, [place.layout.manifest(file.name) for file in files], found, [piece.end - piece.start for piece in pieces])
+        _keep(place, [file.name for file in files], found, [piece.end - piece.start for piece in pieces])
     return found
 
 
@@ -351,10 +358,15 @@ def _runs(pieces: Sequence[_Piece | _Later]) -> list[_Piece | _Later]:
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _kept(place: Place, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
+def _cache_key(place: Place, kind: str, name: str) -> tuple[object, ...]:
+    """Return the key of a decoded metadata file. It names the decoder: two members of a snapshot may name one file."""
+    return kind, place.storage, place.layout.manifest(name)
+
+
+def _kept(place: Place, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
     """What a small metadata file lists, decoded once."""
     path = place.layout.manifest(name)
-    key = (place.storage, path)
+    key = _cache_key(place, kind, name)
     found: list[T] | None = place.world.decoded.get(key)
     if found is None:
         found = decode(_read(place, name, path, size_bytes, owner), path=path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
+from lakekit.model.hint import MAX_ID
 from lakekit.model.json_facts import SYNTAX
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
@@ -95,4 +96,4 @@ def _number(name: str, prefix: str) -> int | None:
     if digits == name or not (digits.isascii() and digits.isdecimal() and len(digits) <= 19):
         return None
     number = int(digits)
-    return number if str(number) == digits else None
+    return number if str(number) == digits and number <= MAX_ID else None

@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.options.frozen import EMPTY, Frozen, freeze
+from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
-MAX_BYTES = 256 << 20
+MAX_BYTES = 64 << 20
 """A metadata file in JSON larger than this is damaged or hostile."""
+MAX_VALUES = 1 << 20
+"""A metadata file with more values than this, by its commas and brackets, is too: a schema of 100,000 columns has half as many."""
 MAX_DEPTH = 200
 SYNTAX = "json"
 """The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
@@ -40,6 +43,8 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     """The members of one JSON object; fractions come as `Decimal`. Raises `Corrupt` with `field` = `SYNTAX` where the text is no JSON."""
     if len(data) > MAX_BYTES:
         raise LimitExceeded(_at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX)
+    if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
+        raise LimitExceeded(_at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX)
     try:
         text = data.decode()
         found = _DECODER.decode(text)
@@ -67,8 +72,7 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = first_duplicate(name for name, _ in pairs)
         raise Corrupt(f"member {twice!r} occurs twice", field=twice)
     return found
 

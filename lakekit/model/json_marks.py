@@ -88,10 +88,13 @@ class _Walk:
     def one(self, token: bytes) -> Any:
         """What a text, number or word means."""
         try:
-            return json.loads(token.decode(), parse_float=Decimal)
+            found = json.loads(token.decode(), parse_float=Decimal)
+            if isinstance(found, str):
+                found.encode()  # half of a surrogate pair is no text
         except (ValueError, ArithmeticError) as error:
             self.at -= len(token)
             raise self.wrong(str(error)) from None
+        return found
 
     def members(self, path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}

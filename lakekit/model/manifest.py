@@ -26,6 +26,7 @@ from lakekit.model import metadata_file, record_schemas
 from lakekit.model.data_file import Stats
 from lakekit.model.layout import checked_name
 from lakekit.model.metadata_file import Extra, count, value, wrong
+from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from lakekit.codec.avro import Container
 
 VERSION = 2
+_FREE_RECORDS = 1 << 14
+_LEAST_RECORD_BYTES = 8
+"""A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
 _KNOWN = frozenset(name for name, _ in record_schemas.LIST)
 _OWN = avro_schema.parse(record_schemas.text(record_schemas.LIST))
 
@@ -62,9 +66,17 @@ class ManifestFile:
 
 def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
     """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
-    found = metadata_file.records(data, path)
+    found = metadata_file.records(data, path, max_records=_max_records(len(data)))
     metadata_file.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
-    return found.facts(lambda row: _fact(row, found.others(row, _KNOWN), path))
+    files = found.facts(lambda row: _fact(row, found.others(row, _KNOWN), path))
+    if (twice := first_duplicate(file.name for file in files)) is not None:
+        raise wrong(f"_FILE_NAME {twice} occurs twice: its entries would count twice", "_FILE_NAME", path)
+    return files
+
+
+def _max_records(size_bytes: int) -> int:
+    """Return how many manifests a list of that size names at most: each has a random name, which no codec packs into 8 bytes."""
+    return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
 
 
 def _fact(row: dict[str, Any], extra: tuple[Extra, ...], path: str | None) -> ManifestFile:
@@ -94,6 +106,7 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
     groups: dict[int, list[tuple[int, Container]]] = {}
     places = [place for place, (_, data) in enumerate(lists) if not metadata_file.is_columnar(data)]
     for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
+        metadata_file.check_count(container.count, _max_records(len(lists[place][1])), lists[place][0])
         if container.blocks and _KNOWN.issuperset(record_of(container.schema).names):
             groups.setdefault(id(container.schema), []).append((place, container))
     for group in groups.values():
@@ -102,7 +115,9 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
         facts = _together(group[0][1], runs.blocks)
         if facts is not None:
             for place, numbers in parts:
-                found[place] = list(chain.from_iterable([facts[number] for number in numbers]))
+                files = list(chain.from_iterable([facts[number] for number in numbers]))
+                if first_duplicate(file.name for file in files) is None:
+                    found[place] = files
     return [decode_list(data, path=path) if one is None else one for one, (path, data) in zip(found, lists, strict=True)]
 
 

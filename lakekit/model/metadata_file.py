@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakekit.codec import avro, avro_columns, avro_schema, avro_values, columnar_file
 from lakekit.codec.avro_schema import record_of
-from lakekit.errors import Corrupt, Unsupported
+from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import record_schemas
 
 if TYPE_CHECKING:
@@ -92,13 +92,28 @@ def table(data: bytes, path: str | None) -> pa.Table:
     return columnar_file.read_table(data, limits=avro.METADATA, path=path)
 
 
-def records(data: bytes, path: str | None = None) -> Records:
-    """Every record of a metadata file. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+def records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
+    """Every record of a metadata file. Raises `Corrupt`, `LimitExceeded` (of more than `max_records` too), `Unsupported`."""
     if is_columnar(data):
-        return Records(table(data, path).to_pylist(), None, 0)
+        columns = table(data, path)
+        check_count(columns.num_rows, max_records, path)
+        return Records(columns.to_pylist(), None, 0)
     container = avro.open_container(data, path=path)
+    check_count(container.count, max_records, path)
     offset = container.blocks[0].offset if container.blocks else 0
     return Records(avro_columns.read_records(container), record_of(container.schema), offset)
+
+
+def check_count(record_count: int, max_records: int | None, path: str | None) -> None:
+    """Raise `LimitExceeded` for a file of more records than its size can hold by any writer."""
+    if max_records is not None and record_count > max_records:
+        where = "" if path is None else f"{path}: "
+        raise LimitExceeded(
+            f"{where}{record_count} records, and a file of this size holds {max_records} at most. It was not written by a Paimon engine; "
+            "put it back from a copy, or roll back to a snapshot that does not name it",
+            path=path,
+            field="record count",
+        )
 
 
 _COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "deflate": ("zlib", "gzip")}

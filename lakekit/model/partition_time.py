@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DAY_MS = 86_400_000
 _DEFAULT = re.compile(r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?", re.ASCII)
 _PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'{}#]")
+_MAX_OPTIONAL_PARTS = 16
 _RANGES = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 
 
@@ -72,6 +73,12 @@ def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
     """What a formatter matches."""
+    if formatter.count("[") > _MAX_OPTIONAL_PARTS:
+        raise InvalidOption(
+            f"partition.timestamp-formatter has {formatter.count('[')} optional parts, at most {_MAX_OPTIONAL_PARTS} are read",
+            key="partition.timestamp-formatter",
+            value=formatter,
+        )
     pieces, open_parts, end, has_year = list[str](), list[str](), 0, False
     for found in _PARTS.finditer(formatter):
         if found.start() != end:

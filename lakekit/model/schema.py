@@ -26,7 +26,7 @@ from lakekit.model import json_facts
 from lakekit.model.json_facts import count, member, small, text, text_map, texts
 from lakekit.options.features import refuse
 from lakekit.options.frozen import Frozen
-from lakekit.types import DataType, Field, field_from_json, field_to_json
+from lakekit.types import DataType, Field, field_from_json, field_to_json, first_duplicate
 from lakekit.types.names import find_internal
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class TableSchema:
 
     def fields_of(self, names: Iterable[str]) -> tuple[Field, ...]:
         """The columns of those names, in the order asked for; raises `ColumnNotFound`."""
-        return tuple(self.field(name) for name in names)
+        by_name = {part.name: part for part in self.fields}
+        return tuple(by_name.get(name) or self.field(name) for name in names)
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
@@ -154,18 +155,17 @@ def _completed(version: int, options: Mapping[str, str]) -> Mapping[str, str]:
 
 def _check(schema: TableSchema) -> None:
     names = schema.names
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := first_duplicate(names)) is not None:
         raise Corrupt(f"two columns are called {twice!r}", field="fields")
+    by_name = {part.name: part for part in schema.fields}
     for member_name, keys in (("partitionKeys", schema.partition_keys), ("primaryKeys", schema.primary_keys)):
         for key in keys:
-            if key not in names:
+            if key not in by_name:
                 raise Corrupt(f"{member_name} names {key!r}, which is no column; columns are {', '.join(names)}", field=member_name)
-        if len(set(keys)) != len(keys):
+            if by_name[key].type.is_nested:
+                raise Corrupt(f"{member_name} names {key!r}, which is a {by_name[key].type}; keys have no parts", field=member_name)
+        if first_duplicate(keys) is not None:
             raise Corrupt(f"{member_name} names a column twice: {', '.join(keys)}", field=member_name)
-        for key in keys:
-            if schema.field(key).type.is_nested:
-                raise Corrupt(f"{member_name} names {key!r}, which is a {schema.field(key).type}; keys have no parts", field=member_name)
     ids = [part.id for part in schema.fields]
     if len(set(ids)) != len(ids):
         raise Corrupt("two columns have the same id", field="fields")

@@ -62,6 +62,9 @@ _KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMED = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
 _PROMISE = f"file-index.{bsi.NAME}.columns"
+_MAX_ROWS = 2**63 - 1
+_MAX_COUNT = (1 << 32) - 1
+"""The greatest count that Polars' own type of counts holds, unless it was built for more."""
 _FEW_ROWS, _FEW_FILES = 8192, 32
 """Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more files."""
 _PLACED = ("partition", "bucket", "file_name", "external_path")
@@ -109,8 +112,15 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
         read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
-        said = pl.concat([said, read])
-    return said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+        said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
+    totals = said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+    return totals.select(_narrow_count(column) for column in totals.get_columns())
+
+
+def _narrow_count(column: pl.Series) -> pl.Series:
+    """Return a count in the type that Polars gives counts, where it holds it; sums of counts are added as UINT64."""
+    is_count = column.dtype == pl.UInt64()
+    return column.cast(pl.get_index_type(), strict=False) if is_count and column[0] <= _MAX_COUNT else column
 
 
 def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
@@ -217,7 +227,9 @@ def _worth_asking(plan: Plan, able: Ints) -> Ints:
 def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
     """Counts the rows of files that need no merge."""
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
-    rows = int(counts[~have].sum())
+    rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
+    if rows > _MAX_ROWS:
+        raise Corrupt(f"the row counts of {plan.handle.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
     for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
         rows += count if gone is None else len(bitmap.rows(count) - gone)  # scalar: a set
     parts.append(Part(rows, {}))
@@ -232,7 +244,7 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
     known, figures = totals.recalled(handle, wanted, paths, whole)
     if known.any():
-        parts.append(Part(int(entries.numbers("row_count")[able[known]].sum()), figures))
+        parts.append(Part(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
     asked = np.flatnonzero(~known)
     if not len(asked):
         return able
@@ -400,6 +412,8 @@ def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
     """A key as a value of its column's type; a sum that its type cannot hold wraps, as Polars' does."""
     if isinstance(dtype, pl.Decimal):
         return pl.Series(name, [None if value is None else scaled(value, dtype.scale)], dtype)
+    if dtype == pl.get_index_type():
+        return pl.Series(name, [value], pl.UInt64)
     if dtype == pl.Time():
         return (pl.Series(name, [value], pl.Int64) * _MS_NS).cast(dtype)
     bits = 32 if dtype in (pl.Int32(), pl.Date()) else 64

@@ -18,6 +18,7 @@ from lakekit.read.spelled import text_of
 from lakekit.table.opening import open as open_table
 from lakekit.table.reading import check_one_position
 from lakekit.table.table import Table
+from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,8 +71,8 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     for name in names:
         if name not in by_name:
             raise expressions.unknown(name, list(by_name), table, "columns=")
-    if twice := sorted({name for name in names if list(names).count(name) > 1}):
-        raise SchemaMismatch(f"columns= of a read of {table} names {', '.join(twice)} twice", column=twice[0])
+    if (twice := first_duplicate(names)) is not None:
+        raise SchemaMismatch(f"columns= of a read of {table} names {twice} twice", column=twice)
     return tuple(by_name[name] for name in names)
 
 

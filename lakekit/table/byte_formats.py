@@ -28,7 +28,7 @@ from lakekit.types import parse, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.codec.avro import Block, Container
+    from lakekit.codec.avro import Block, Frame, PackedBlocks
     from lakekit.codec.marks import Marks
     from lakekit.types import DataType, Field
 
@@ -42,11 +42,19 @@ INDEX_SECTIONS = {"bloom-filter": "FORMAT 9.4", "bitmap": "FORMAT 9.5", "bsi": "
 
 
 class Region(NamedTuple):
-    """Compressed bytes of a file that open into others: an Avro block, and the number of its first record."""
+    """Compressed bytes of a file that open into others: an Avro block, and the number of its first record.
 
-    container: Container
-    block: Block
+    The block stays compressed and is inflated whenever it is asked for.
+    """
+
+    packed: PackedBlocks
+    frame: Frame
     first: int
+
+    @property
+    def block(self) -> Block:
+        """The block, inflated."""
+        return next(block for _, block in self.packed.inflate([self.frame]))
 
 
 class Asked(NamedTuple):
@@ -187,13 +195,14 @@ def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
 def _container(asked: Asked, limits: avro.Limits) -> None:
     """The frame, and the records of blocks that are not compressed; the others become regions."""
     with asked.marks.within(section="FORMAT 4.1"):
-        container = avro.open_container(asked.data, limits=limits, marks=asked.marks)
+        packed = avro.open_blocks(asked.data, limits=limits, marks=asked.marks)
     first = 0
-    for block in container.blocks:
-        if container.codec == "null" and len(asked.data) <= MARKED_BYTES:
-            mark_block(Region(container, block, first), asked.marks, asked.fields, at=block.offset)
+    for frame, block in packed.inflate():
+        region = Region(packed, frame, first)
+        if packed.codec == "null" and len(asked.data) <= MARKED_BYTES:
+            mark_block(region, asked.marks, asked.fields, at=block.offset)
         else:
-            asked.regions[block.offset] = Region(container, block, first)
+            asked.regions[block.offset] = region
         first += block.count
 
 
@@ -201,7 +210,7 @@ def mark_block(region: Region, marks: Marks, fields: Mapping[str, Sequence[Field
     """The records of a block, marked where its inflated bytes are; serialized rows within them are marked field by field."""
     since = len(marks.found)
     with marks.within(at=at):
-        found = avro_columns.mark_records(region.container, region.block, marks, first=region.first)
+        found = avro_columns.mark_records(region.packed.schema, region.block, marks, first=region.first)
     mark_rows(marks, since, fields)
     return found
 

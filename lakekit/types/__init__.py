@@ -16,11 +16,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
 
 MAX_LENGTH = 2147483647
 MAX_DEPTH = 64
 """Nesting deeper than this is a damaged or hostile schema."""
+
+
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs a second time; None where all differ. Takes one pass, however many there are."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 @dataclass(frozen=True, slots=True, init=False)

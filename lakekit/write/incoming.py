@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.dtypes import polars_schema
+from lakekit.types import first_duplicate
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def _of_stream(data: Any, handle: Handle) -> Incoming:
 def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
     """Arrow columns as Polars ones, those first made others that Polars would refuse or change."""
     names = batch.schema.names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if (twice := first_duplicate(names)) is not None:
         raise SchemaMismatch(f"two columns of the rows for {handle.name} are called {twice!r}. Rename one, or leave it out", column=twice)
     columns = {name: _readable(column, name, handle) for name, column in zip(names, batch.columns, strict=True)}
     try:

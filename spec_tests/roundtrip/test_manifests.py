@@ -117,14 +117,14 @@ LISTED = st.builds(
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(LISTED, max_size=6), KINDS)
+@given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), KINDS)
 def test_manifest_list_of_another_format(files: list[ManifestFile], how: tuple[str, str]) -> None:
     assert manifest.decode_list(manifest.encode_list(files, kind=how[0], codec=how[1])) == files
 
 
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
-@given(st.lists(LISTED, max_size=6), CODECS)
+@given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), CODECS)
 def test_manifest_list(files: list[ManifestFile], codec: str) -> None:
     data = manifest.encode_list(files, codec=codec)
     assert manifest.decode_list(data) == files

@@ -36,7 +36,8 @@ def row_count(handle: Handle, path: str, format_name: str, size_bytes: int, what
                 opened = source if source is not None and "://" not in source else pa.BufferReader(handle.storage.read(path))
                 return int(orc.ORCFile(opened).nrows)
             case "avro":
-                return sum(avro.blocks(handle.storage.read(path), path=path)[2])
+                packed = avro.open_blocks(handle.storage.read(path), path=path)
+                return sum(block.count for _, block in packed.inflate())
             case other:
                 raise Unsupported(f"{path}: data files of format {other!r} are not looked into", feature=f"file.format.{other}", path=path)
     return None

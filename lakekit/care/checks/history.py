@@ -7,6 +7,7 @@ A gap before the snapshot that EARLIEST names is passed over by every engine: it
 
 from __future__ import annotations
 
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from lakekit.errors import StorageFailed
@@ -34,12 +35,23 @@ def check(handle: Handle, notes: Notes) -> None:
             message = f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and fails or goes on from there"
             notes.wrong("hint leads astray", message, path=handle.layout.latest_hint, remedy=_HINT)
         if gap:
-            names = ", ".join(map(str, gap[:_SHOWN])) + (f" and {len(gap) - _SHOWN} more" if len(gap) > _SHOWN else "")
-            message = f"{names} are not there, and others before and after are: streams and expiry of the reference engine fail there"
+            message = f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the reference engine fail there"
             notes.wrong("snapshots are missing", message, path=handle.layout.snapshot_dir, remedy=_GAP)
 
 
 _SHOWN = 8
+
+
+def missing_ranges(numbers: Sequence[int]) -> list[range]:
+    """Return what ascending numbers leave out between the first and the last: a range for each gap, however wide."""
+    return [range(low + 1, high) for low, high in pairwise(numbers) if high - low > 1]
+
+
+def describe_ranges(gaps: Sequence[range]) -> str:
+    """Return the numbers of some gaps as text: the first `_SHOWN` of them, and how many follow."""
+    shown = list(islice(chain.from_iterable(gaps), _SHOWN))
+    left = sum(gap.stop - gap.start for gap in gaps) - len(shown)
+    return ", ".join(map(str, shown)) + (f" and {left} more" if left else "")
 
 
 def _seen(handle: Handle) -> Seen:
@@ -55,12 +67,12 @@ def _said(handle: Handle, path: str) -> int | None:
         return None
 
 
-def _wrong(seen: Seen) -> tuple[tuple[int, int] | None, Sequence[int]]:
+def _wrong(seen: Seen) -> tuple[tuple[int, int] | None, Sequence[range]]:
     """What LATEST says and should say, where it is believed wrongly; the numbers that are missing."""
     latest, earliest, known = seen
     if not known:
         return None, []
     believed = latest is not None and latest != known[-1] and latest + 1 not in known
     first = earliest if earliest in known else known[0]
-    gap = sorted(set(range(first or 0, known[-1])) - set(known))
+    gap = missing_ranges([number for number in known if number >= (first or 0)])
     return ((latest, known[-1]) if latest is not None and believed else None), gap

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.care import roots
+from lakekit.care.checks.history import missing_ranges
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.meta import consumers, schemas
 from lakekit.storage.protocol import FileMissing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
 _CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
+_MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
 
@@ -42,10 +44,14 @@ def check(handle: Handle, notes: Notes) -> None:
                 message = f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of the table goes while it is there"
                 notes.better("branch is half there", message, path=own.layout.branch_root, remedy=f"t.delete_branch({branch!r}) removes what is left of it")
     numbers = schemas.ids(handle)
-    for number in sorted(set(range(numbers[0], numbers[-1])) - set(numbers)):
-        path = handle.layout.schema(number)
-        if path not in known:
-            notes.wrong("schema is missing", f"schema {number} is not there, and others before and after are", path=path, remedy=_SCHEMA)
+    for gap in missing_ranges(numbers):
+        for number in gap[:_MAX_FINDINGS]:
+            path = handle.layout.schema(number)
+            if path not in known:
+                notes.wrong("schema is missing", f"schema {number} is not there, and others before and after are", path=path, remedy=_SCHEMA)
+        if len(gap[_MAX_FINDINGS:]):
+            message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
+            notes.wrong("schema is missing", message, path=handle.layout.schema_dir, remedy=_SCHEMA)
 
 
 def _unreadable(handle: Handle) -> list[Found]:

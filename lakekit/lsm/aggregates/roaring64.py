@@ -34,6 +34,7 @@ KEY_BYTES = 6
 NOT_TRIMMED = 0xFE
 FREE = 0xFF
 _ARRAY_MOST, _BITS_SIZE = 4096, 8192
+_MAX_VALUE = 0xFFFF
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,6 +155,8 @@ def _container(cursor: Cursor) -> tuple[BitMap, bool]:
     if kind != RUN:
         raise Corrupt(f"a container of kind {kind}", offset=cursor.tell, field="container")
     pairs = np.frombuffer(cursor.raw(4 * _number(cursor, 2, "runs"), "runs"), "<u2").astype(np.int64).reshape(-1, 2)
+    if len(pairs) and pairs.sum(axis=1).max() > _MAX_VALUE:
+        raise Corrupt(f"a run that ends beyond {_MAX_VALUE}", offset=cursor.tell, field="runs")
     values = BitMap()
     for first, length in pairs:
         values.add_range(int(first), int(first + length) + 1)
