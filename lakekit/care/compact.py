@@ -18,9 +18,10 @@ from lakekit.bucket.restore import Standing
 from lakekit.care import append_files, chosen, cluster, postpone, rescale, sort_compact
 from lakekit.commit import expired
 from lakekit.commit.publish import publish_once
-from lakekit.errors import InvalidOption
+from lakekit.errors import Conflict, InvalidOption
 from lakekit.meta import snapshots
 from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.write.writers import Writers
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
     from lakekit.model.commit_message import CommitMessage
     from lakekit.write.writers import Place
+
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +126,43 @@ def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tu
         return writers.prepare()
     finally:
         writers.drop()
+
+
+# ---- after writers that only add files ------------------------------------------------------------------------------------------------------
+
+
+def hides_new_files(handle: Handle) -> bool:
+    """Return whether readers see the rows of a new file, or its changelog, only after a compaction that the table's own writers run (ENGINE 2.6, 2.7)."""
+    options = handle.options
+    if handle.kind != "key" or not handle.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
+        return False
+    return options.needs_lookup or options.full_compaction_interval > 0
+
+
+def compact_written(handle: Handle, committed: Sequence[CommitMessage], *, identifier: int) -> None:
+    """Compact the buckets of committed messages as the table's own writers would have, where `hides_new_files`.
+
+    `identifier`: the number of the commit. Every n commits (`full-compaction.delta-commits`) all buckets that have new files are compacted fully, as
+    many commits as there were since.
+
+    Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay committed.
+    """
+    if not hides_new_files(handle):
+        return
+    interval = handle.options.full_compaction_interval
+    full = interval > 0 and (identifier == BATCH_IDENTIFIER or identifier % interval == 0)
+    if not full and not handle.options.needs_lookup:
+        return
+    written = {(message.partition, message.bucket) for message in committed}
+    for attempt in range(_ATTEMPTS):
+        job = asked(handle, full=full, where=None, order_by=None, strategy="order")
+        standing = Standing.of(job.handle, snapshots.latest(job.handle))
+        if full and interval > 1:
+            written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}
+        try:
+            publish_once(job.handle, messages(job, standing, sorted(written)), commit_user=job.commit_user)
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return

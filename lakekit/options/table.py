@@ -161,6 +161,11 @@ class TableOptions(Declared):
         return fewest > self.snapshot_num_retained_min or most > self.snapshot_num_retained_max or age > self.snapshot_time_retained_ms
 
     @property
+    def full_compaction_interval(self) -> int:
+        """Return after how many commits a writer compacts its buckets fully; 0: the levels alone decide (ENGINE 2.6)."""
+        return self.full_compaction_delta_commits or (1 if self.changelog_producer == "full-compaction" else 0)
+
+    @property
     def needs_lookup(self) -> bool:
         """Whether level 0 is merged by looking up older versions: then a reader takes, of the levels above 0, only the lowest row of a key (ENGINE 2.7)."""
         return self.merge_engine == "first-row" or self.changelog_producer == "lookup" or self.deletion_vectors_enabled or self.force_lookup

@@ -8,8 +8,10 @@ Spark tells a Python source neither which columns a query uses nor its limit, an
 answers wrongly where a frame is used twice. So nothing is pushed: `.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame
 stays on the snapshot it was planned on. `ls.read` is faster: Spark reads plain files itself there.
 
-Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tables with buckets are written without being
-compacted, and keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused: `ls.write` shuffles them first.
+Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see rows, or
+their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction), the process that commits compacts the written
+buckets after its commit, by itself. Keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused. `ls.write` shuffles rows
+to their buckets first, and its tasks compact.
 
 An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the partitions that there are rows of.
 
@@ -231,10 +233,11 @@ def write_job(
         msg = f"{handle.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
         raise Unsupported(msg, feature="spark.source")
     overwrite = writes.check(handle, schema, mode=mode, partition=partition, row_kind=row_kind)
+    table = handle = replace(handle, keeper=None)
     if handle.has_buckets:
         handle = handle.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
     user, replaces = commit_user or handle.new_commit_user(), overwrite is not None
-    job = write_task.Job(handle=replace(handle, keeper=None), commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None)
+    job = write_task.Job(handle=handle, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
     return job, overwrite
 
 
@@ -272,11 +275,10 @@ class Writer(DataSourceArrowWriter):
         return answer(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits what all tasks wrote."""
-        handle = self.job.handle
-        found = writes.collected(handle, answers(messages))
+        """Commits what all tasks wrote, and compacts where readers would not see it else."""
+        found = writes.collected(self.job.handle, answers(messages))
         if found or self.overwrite is not None:
-            writes.committed(handle, found, self.job.commit_user, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
+            writes.commit_job(self.job, found, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes what tasks wrote whose rows nobody will commit."""

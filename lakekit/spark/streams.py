@@ -308,13 +308,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return source.answer(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commits a batch; one that was committed before is there, and what was written again goes."""
+        """Commits a batch; one that was committed before is there, and what was written again goes. Either ends compacted where readers need it."""
         handle = self.job.handle
         found = writes.collected(handle, source.answers(messages))
         if publishing.known(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
             abandoned.abort(handle, found)
+            writes.compact_job(self.job, found, identifier=batchId)  # its process may have ended between the commit and the compaction
             return
-        writes.committed(handle, found, self.job.commit_user, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
+        writes.commit_job(self.job, found, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Deletes what tasks wrote whose rows nobody will commit."""

@@ -55,6 +55,8 @@ _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.stri
 class Job:
     """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number.
 
+    `table`: the table with its own options, where those of `handle` keep tasks from compacting.
+
     `columns`: the names of the frame's columns, where Spark has them under those of `plain`; it finds no column of a function whose name has a dot.
     """
 
@@ -66,6 +68,7 @@ class Job:
     cut: Cut | None
     signs: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
+    table: Handle | None = None
 
     @cached_property
     def tasks(self) -> Tasks:

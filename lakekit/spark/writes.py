@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.care import maintain
+from lakekit.care import compact, maintain
 from lakekit.commit import abandoned, publish as publishing
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -125,13 +125,43 @@ def committed(
     handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
 ) -> Commit:
     """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
+    return maintain.after(handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages)
+
+
+def _publish(
+    handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
+) -> Commit:
     try:
-        done = publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+        return publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     except BaseException:
         with suppress(LakekitError):
             abandoned.abort(handle, messages)
         raise
-    return maintain.after(handle, done, messages)
+
+
+def commit_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
+    """Commit the messages of a job whose tasks only added files; then compact and look after the table as its own options say.
+
+    Raises: as `committed`, and as `compact_job`.
+    """
+    done = _publish(job.handle, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    compact_job(job, messages, identifier=identifier)
+    return maintain.after(job.table or job.handle, done, messages)
+
+
+def compact_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int) -> None:
+    """Compact the buckets that a job committed files to, in this process, where readers see its rows or changelog only then.
+
+    Raises: what compacting raises, with a note that the rows are committed.
+    """
+    table = job.table or job.handle
+    try:
+        compact.compact_written(table, messages, identifier=identifier)
+    except LakekitError as error:
+        error.add_note(
+            f"The rows are committed to {table.name}: do not write them again. Readers see them after a compaction: ls.compact(spark, table), or t.compact()"
+        )
+        raise
 
 
 def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:

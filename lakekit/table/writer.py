@@ -126,7 +126,7 @@ class Writer:
         if identifier is not None and self._last is not None and number < self._last:
             msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
             raise InvalidOption(msg, key="identifier", value=str(number))
-        self._pending += self._writers.prepare()
+        self._pending += self._writers.prepare(identifier=identifier)
         messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
         done = publish(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)

@@ -91,6 +91,8 @@ class Writers:
         self._local: list[pl.DataFrame] = []
         self._local_bytes = self._shared_bytes = 0
         self._prepared = 0
+        self._is_compacted = False
+        """Whether `_compact_fully` has run once."""
         self._write_id = int(handle.world.new_id().replace("-", "")[:8], 16) % _WRITE_IDS
 
     @property
@@ -238,22 +240,32 @@ class Writers:
         values = partition_values(self.handle, partition) if wanted else ()
         return all(values[at] == value for at, value in wanted.items())
 
-    def _compact_fully(self, *, wait: bool) -> None:
-        """`full-compaction.delta-commits`: every so many commits, and whenever a commit waits, the buckets written since the last time (ENGINE 2.6)."""
-        options = self.handle.options
-        every = options.full_compaction_delta_commits or (1 if options.changelog_producer == "full-compaction" else 0)
-        if every < 1 or options.write_only or not (wait or self._prepared % every == 0):
+    def _compact_fully(self, *, wait: bool, identifier: int | None) -> None:
+        """Compact fully the buckets written since the last time, every `full-compaction.delta-commits` commits (ENGINE 2.6).
+
+        A commit with an `identifier` is one where that number is a multiple of n, as in the reference engine, whose readers (`scan.mode`=compacted-full)
+        look for such snapshots. The first one of a writer takes along buckets that an earlier writer left with new files.
+        """
+        interval = self.handle.options.full_compaction_interval
+        is_due = wait or self._prepared % max(interval, 1) == 0 if identifier is None else identifier % max(interval, 1) == 0
+        if interval < 1 or self.handle.options.write_only or not is_due:
             return
+        if identifier is not None and interval > 1 and not self._is_compacted:
+            self._written |= set(self._looked(_places_with_new_files))
+        self._is_compacted = True
         self.compact_places(list(self._written), full=True)
         self._written.clear()
 
     # ---- messages
 
-    def prepare(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """What was written and compacted since the last time. Nothing is the messages' unless all of them could be made."""
+    def prepare(self, *, wait_compaction: bool = True, identifier: int | None = None) -> list[CommitMessage]:
+        """What was written and compacted since the last time. Nothing is the messages' unless all of them could be made.
+
+        `identifier`: the number of the commit that takes the messages, where it is known.
+        """
         self._merge_locally()
         self._prepared += 1
-        self._compact_fully(wait=wait_compaction)
+        self._compact_fully(wait=wait_compaction, identifier=identifier)
         with work(self.handle.world, "writing", "buckets", len(self._open)) as under_way:
             each(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
         index = Prepared({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.handle.world.new_id()}-0")
@@ -302,6 +314,10 @@ class Writers:
             each(lambda writer: writer.drop(), writers)
         finally:
             self._spill.close()
+
+
+def _places_with_new_files(standing: Standing) -> list[Place]:
+    return [place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))]
 
 
 def _witness(message: CommitMessage) -> str | None:

@@ -264,6 +264,22 @@ def test_which_commits_wait_for_compactions(tmp_path, options, compacted):
     assert turns(keyed(tmp_path, **{"num_sorted_run__compaction_trigger": 2, **options}), 4) == compacted
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("interval", [1, 2, 3])
+def test_a_counted_writer_compacts_fully_every_n_commits(tmp_path, interval, restarts):
+    """Commits whose number is a multiple of n, as the reference engine counts them; all buckets that have new files, also those of an earlier writer."""
+    table = keyed(tmp_path, bucket=4, full_compaction__delta_commits=interval, num_sorted_run__compaction_trigger=99)
+    found, writer = [], table.writer(commit_user="u")
+    for number in range(7):
+        if restarts:
+            writer = table.writer(commit_user="u")
+        writer.write(rows(number))
+        writer.commit(identifier=number)
+        found.append(0 not in table.files()["level"].to_list())
+    assert found == [number % interval == 0 for number in range(7)]
+    assert table.scan().collect().height == 7
+
+
 def test_a_writer_waits_when_too_many_runs_have_gathered(tmp_path):
     """Without waiting, a compaction that is due comes with the next commit; beyond `num-sorted-run.stop-trigger` runs there is no next."""
     found = []
