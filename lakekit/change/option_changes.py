@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.change.options_given import key_of, names_of, said
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
+from lakekit.options.features import check_supported
 from lakekit.options.table import BY_KEY
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ _ALWAYS = "type"
 
 
 def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
-    """Puts an option among `options`. Raises `InvalidOption` where it is fixed or means nothing; `before` are the table's options until now."""
+    """Puts an option among `options`. Raises `InvalidOption` where it is fixed or means nothing, `Unsupported`; `before` are the table's options until now."""
     key, text = said(key, value)
+    check_supported({key: text})
     old = _held(before.given, key)
     _check_fixed(before, key, old, text, has_snapshots)
     if old != text and has_snapshots():

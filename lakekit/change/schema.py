@@ -22,7 +22,7 @@ from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMisma
 from lakekit.meta import keeper, schemas, snapshots
 from lakekit.model.layout import is_plain
 from lakekit.model.schema import CURRENT_VERSION, TableSchema, assign_ids
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import OBJECTS, check_supported
 from lakekit.options.frozen import Frozen
 from lakekit.storage.put_once import put_once
 from lakekit.world import caution
@@ -94,6 +94,7 @@ def first(
         time_millis=ground.world.now_ms(),
     )
     check(made, ground.name)
+    check_supported(texts)
     _bytes(made)
     return made
 

@@ -4,7 +4,7 @@
     feature | read | write | words
 
 `read` and `write` are `yes`, `refused` (by name, with `Unsupported`) or `-` (no matter of that side). Options that only tune another engine are `-` on both
-sides: they are kept, listed and written back, and change nothing here. The lists themselves stand in `feature_list.py`.
+sides: they are kept, listed and written back, and change nothing here. The lists themselves stand in `feature_list.py` and `option_features.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.options.feature_list import ALIASES, OPTIONS, TABLES
+from lakekit.options.feature_list import ALIASES, TABLES
+from lakekit.options.option_features import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,10 +43,10 @@ def _read_tables() -> dict[str, Feature]:
         for line in lines:
             name, read, write, words = (part.strip() for part in line.split("|", 3))
             found[name] = Feature(name=name, area=area, read=read, write=write, words=words, specified=specified)
-    for (read, write), keys in OPTIONS.items():
+    for (read, write, words), keys in OPTIONS.items():
         for key in keys.split():
             name = f"option.{key}"
-            found[name] = Feature(name=name, area="option", read=read, write=write, words="", specified="ENGINE 12")
+            found[name] = Feature(name=name, area="option", read=read, write=write, words=words, specified="ENGINE 12")
     return found
 
 
@@ -101,3 +102,15 @@ def check_readable(options: Mapping[str, str], where: str) -> None:
     refused = unreadable(options, where)
     if refused is not None:
         raise refused
+
+
+def check_supported(options: Mapping[str, str]) -> None:
+    """Raise the refusal of the first option that a caller gives and lakekit refuses; one that switches nothing on passes.
+
+    Raises: `Unsupported`.
+    """
+    for key, text in options.items():
+        feature = FEATURES.get(f"option.{key}")
+        refused = feature is not None and feature.read != "yes" and "refused" in (feature.read, feature.write)
+        if refused and text.strip().lower() not in ("", "false"):
+            raise refuse(f"option.{key}", f"{key}={text!r}", instead="Leave the option out; lk.features() lists what lakekit does with each")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
 from lakekit.options.declared import ELSEWHERE, FIELD_OPTIONS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, Declared, FieldOptions
+from lakekit.options.features import check_supported
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.option import Option, nearest, options_of, read_names
 
@@ -53,7 +54,7 @@ class TableOptions(Declared):
         """These options with a caller's put over them, each checked at once; a value of None takes an option away.
 
         Raises `InvalidOption` for a key nobody knows (naming the nearest), a value that means nothing, and an option that is fixed once a table exists,
-        `TypeError` for what is no mapping of texts.
+        `Unsupported` for what lakekit refuses, `TypeError` for what is no mapping of texts.
         """
         given = dict(self.given)
         for key, value in named(dynamic).items():
@@ -64,6 +65,7 @@ class TableOptions(Declared):
                 check_known(own, "None")
             else:
                 given[own] = spell(own, value)
+                check_supported({own: given[own]})
         found = TableOptions.parse(given, kind=self.kind)
         for key in dynamic:
             self._check_change(own_key(key), found)

@@ -8,10 +8,10 @@ Spark tells a Python source neither which columns a query uses nor its limit, an
 answers wrongly where a frame is used twice. So nothing is pushed: `.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame
 stays on the snapshot it was planned on. `ls.read` is faster: Spark reads plain files itself there.
 
-Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see rows, or
-their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction), the process that commits compacts the written
-buckets after its commit, by itself. Keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused. `ls.write` shuffles rows
-to their buckets first, and its tasks compact.
+Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see
+rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction), the process that commits compacts the
+written buckets after its commit, by itself. Keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused. `ls.write`
+shuffles rows to their buckets first, and its tasks compact.
 
 An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the partitions that there are rows of.
 

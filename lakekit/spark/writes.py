@@ -128,9 +128,7 @@ def committed(
     return maintain.after(handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages)
 
 
-def _publish(
-    handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
-) -> Commit:
+def _publish(handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool) -> Commit:
     try:
         return publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     except BaseException:
