@@ -15,6 +15,7 @@ import polars as pl
 
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.dtypes import polars_schema
+from lakekit.options.features import find
 from lakekit.sql.asked import Answer
 from lakekit.sql.expressions import Scope, Side, expression, parsed
 
@@ -109,7 +110,9 @@ def called(asked: Asked) -> Answer:
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
-        raise Unsupported(f"there is no procedure sys.{name}; there are {', '.join(sorted(PROCEDURES))}", feature="catalog.sql")
+        known = find(f"procedure.{name}")
+        what = f"sys.{name} ({known.words}) is not done by lakekit" if known else f"there is no procedure sys.{name}"
+        raise Unsupported(f"{what}; there are {', '.join(sorted(PROCEDURES))}", feature=known.name if known else "catalog.sql")
     found = PROCEDURES[name]
     arguments = _arguments(name, found, words)
     return Answer(found.gives, found.run(Call(asked), **arguments))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.sql import calls, definitions, inserts, kinds, procedures as procedures, shown, statements  # noqa: PLC0414 - imported for what it enters
+from lakekit.sql import calls, definitions, flink_procedures as flink_procedures, inserts, kinds, procedures as procedures, shown, statements  # noqa: PLC0414 - imported for what they enter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
