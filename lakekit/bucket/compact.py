@@ -26,6 +26,7 @@ from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
 from lakekit.bucket.read import KIND, LEVEL, SEQUENCE, Merge, check_kinds
+from lakekit.files import kinds
 from lakekit.files.places import data_file_path, every_path
 from lakekit.files.read import refused, scan_files
 from lakekit.files.write import Target, write_run
@@ -193,11 +194,14 @@ class _Work:
         [file] = section.files
         options, output = self.job.handle.options, self.unit.output_level
         last = output == self.job.levels.max_level
-        if (last and file.delete_row_count != 0) or options.compaction_force_rewrite_all_files or self._is_due(file):
+        path = data_file_path(self.job.handle, self.job.partition, self.job.bucket, file)
+        retracts = kinds.retracts(self.job.handle, file, path)
+        # above level 0 the count is believed: a file whose count is wrong must not get there
+        if (retracts and (last or file.delete_row_count == 0)) or options.compaction_force_rewrite_all_files or self._is_due(file):
             self.rewrite([section], drops=self.drops)
         elif file.level != output:
             way = self._way([file])
-            if way in ("lookup", "first-row") and self._is_rewritten_to_move(file, last=last):
+            if way in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
             if way == "lookup" and self.job.marks_only:
@@ -232,13 +236,13 @@ class _Work:
     def _is_due(self, file: DataFile) -> bool:
         return self.expiry is not None and self.expiry.is_due(file)
 
-    def _is_rewritten_to_move(self, file: DataFile, *, last: bool) -> bool:
+    def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
         """Whether a file of level 0 must be written anew in a table of lookups: for its format, its deletes, or because older rows become part of its own."""
         options = self.job.handle.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
             return True
-        if options.deletion_vectors_enabled and file.delete_row_count != 0:
+        if options.deletion_vectors_enabled and retracts:
             return True
         return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
 

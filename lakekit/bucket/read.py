@@ -19,6 +19,7 @@ from polars.io.plugins import register_io_source
 from lakekit import world
 from lakekit.bucket import slices
 from lakekit.errors import Corrupt
+from lakekit.files.kinds import is_counted
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import merge, rule as rules
@@ -66,8 +67,8 @@ class Merge:
 
     @property
     def retracts(self) -> bool:
-        """Whether a file may hold rows that take something away."""
-        return any(file.delete_row_count != 0 for file in self.files)
+        """Whether a file may hold rows that take something away: at level 0 only kinds tell, which cost nothing measurable beside keys."""
+        return not all(map(is_counted, self.files))
 
     @property
     def below(self) -> tuple[pl.Expr, ...]:

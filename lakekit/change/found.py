@@ -16,10 +16,11 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit.errors import InvalidOption, LimitExceeded
-from lakekit.files import deletions
+from lakekit.files import deletions, kinds
 from lakekit.files.places import data_file_paths, place_of
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
@@ -113,7 +114,7 @@ class Found:
         Raises `InvalidOption` where rows are merged from several files.
         """
         plan = self.plan(expr)
-        if plan.merged or any(plan.entries.file(int(at)).delete_row_count for at in plan.raw):
+        if plan.merged or _may_retract(plan):
             engine = self.handle.options.merge_engine
             raise InvalidOption(
                 "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
@@ -147,6 +148,13 @@ class Found:
         with computed(self.handle.name):
             chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
         return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
+
+
+def _may_retract(plan: Plan) -> bool:
+    """Whether a file that needs no merge may hold deletes; a count that nobody knows means none above level 0."""
+    entries = plan.entries.take(plan.raw)
+    unknown = np.asarray(pc.is_null(entries.column("delete_row_count"))) & (entries.numbers("level") > 0)
+    return plan.rule is not None and bool((kinds.may_retract(plan.handle, entries, looks_far=True) & ~unknown).any())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,7 +164,7 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
                 second.add(file.schema_id)
         native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
-            native = not parquet.undecodable(_footer_or_path(job.handle, file, path), path)
+            native = not parquet.undecodable(footer_source(job.handle, file, path), path)
         folder = path.rpartition("/")[0] if doubts[at] and not native else ""
         mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_apart(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
@@ -293,14 +293,14 @@ def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
             if variants:
-                parquet.check(_footer_or_path(job.handle, file, path), variants, path)
+                parquet.check(footer_source(job.handle, file, path), variants, path)
             if counts:
                 blocks.check_count(path, _row_count(job.handle, file, path), file.row_count)
 
     each(look, range(0, len(group.files), step), waiting=remote)
 
 
-def _footer_or_path(handle: Handle, file: DataFile, path: str) -> str | bytes:
+def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
     """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
     storage = handle.storage
     if not storage.is_remote:
@@ -315,7 +315,7 @@ def _footer_or_path(handle: Handle, file: DataFile, path: str) -> str | bytes:
 
 def _row_count(handle: Handle, file: DataFile, path: str) -> int:
     if handle.storage.is_remote:
-        tail = _footer_or_path(handle, file, path)
+        tail = footer_source(handle, file, path)
         return parquet.check(tail, (), path)
     read, end = handle.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")

@@ -183,6 +183,21 @@ def undecodable(source: str | bytes, path: str) -> frozenset[str]:
     return frozenset(chunk.path_in_schema for chunk in chunks if not _BEYOND_FIXED.isdisjoint(chunk.encodings))
 
 
+def bounds(source: str | bytes, column: str) -> tuple[Any, Any] | None:
+    """The least and the greatest value that a footer tells of a top-level column over all row groups; None where a group tells none.
+
+    Raises what Arrow raises for a footer that cannot be read.
+    """
+    metadata = pq.read_metadata(pa.BufferReader(source) if isinstance(source, bytes) else source)
+    at = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column), None)
+    if at is None:
+        return None
+    told = [metadata.row_group(group).column(at).statistics for group in range(metadata.num_row_groups)]
+    if not told or any(one is None or not one.has_min_max or one.null_count for one in told):
+        return None
+    return min(one.min for one in told), max(one.max for one in told)
+
+
 def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:
     """Some columns of a file as a file of plain pages."""
     made = BytesIO()

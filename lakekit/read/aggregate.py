@@ -26,7 +26,7 @@ from lakekit import world
 from lakekit.codec import bitmap
 from lakekit.codec.internal import scaled
 from lakekit.errors import Corrupt
-from lakekit.files import deletions
+from lakekit.files import deletions, kinds
 from lakekit.files.places import data_file_paths
 from lakekit.index import bsi, exact
 from lakekit.index.bsi import Figures
@@ -203,7 +203,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
-        alone = alone[pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[alone] == 0]
+        alone = alone[~kinds.may_retract(plan.handle, entries.take(alone), looks_far=True)]
     is_asked = bool(wanted) or certain != TRUE
     able = file_index.indexed(plan.handle.world, entries, alone) if is_asked else alone
     able = able if certain == TRUE else _worth_asking(plan, able)

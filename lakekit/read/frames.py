@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow.compute as pc
 
 from lakekit.bucket import read as buckets
-from lakekit.files import deletions, unheld
+from lakekit.files import deletions, kinds, unheld
 from lakekit.files.places import data_file_path, data_file_paths
 from lakekit.files.read import scan_files
 from lakekit.format.dtypes import polars_schema
@@ -154,8 +153,8 @@ def _alone(
     if plan.rule is None:
         frame = _scan(plan, plan.raw, fields, [], vectors)
         return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
-    counts = pc.fill_null(plan.entries.column("delete_row_count"), -1).to_numpy()[plan.raw]
-    clean, other = plan.raw[counts == 0], plan.raw[counts != 0]
+    doubts = kinds.may_retract(plan.handle, plan.entries.take(plan.raw))
+    clean, other = plan.raw[~doubts], plan.raw[doubts]
     parts = []
     if len(clean):
         parts.append(_scan(plan, clean, fields, system, vectors))

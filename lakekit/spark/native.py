@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
 from lakekit.errors import Unsupported
-from lakekit.files import unheld
+from lakekit.files import kinds, unheld
 from lakekit.files.evolve import same
 from lakekit.files.places import data_file_paths, partition_values
 from lakekit.files.read import SEQUENCE_NUMBER, VALUE_KIND
@@ -89,7 +89,7 @@ def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
-        mask &= np.asarray(pc.fill_null(pc.equal(some.column("delete_row_count"), 0), False))
+        mask &= ~kinds.may_retract(handle, some, looks_far=True)
     if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(unheld.doubtful(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
     numbers = some.numbers("schema_id")
