@@ -152,9 +152,10 @@ class Found:
 
 def _may_retract(plan: Plan) -> bool:
     """Whether a file that needs no merge may hold deletes; a count that nobody knows means none above level 0."""
-    entries = plan.entries.take(plan.raw)
-    unknown = np.asarray(pc.is_null(entries.column("delete_row_count"))) & (entries.numbers("level") > 0)
-    return plan.rule is not None and bool((kinds.may_retract(plan.handle, entries, looks_far=True) & ~unknown).any())
+    if plan.rule is None:
+        return False
+    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
+    return bool((kinds.may_retract(plan.handle, plan.entries, plan.raw, looks_far=True) & ~unknown).any())
 
 
 @dataclass(frozen=True, kw_only=True)

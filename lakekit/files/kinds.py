@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
+_PLACED = ("partition", "bucket", "file_name", "external_path")
 _MARK_BYTES = 200
 """About what a remembered answer takes, its path included."""
 _ADDING = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))})
@@ -50,17 +51,20 @@ def is_counted(file: DataFile) -> bool:
     return file.delete_row_count == 0 and file.level > 0
 
 
-def may_retract(handle: Handle, entries: Entries, *, looks_far: bool = False) -> Mask:
-    """Which files may hold rows that retract.
+def may_retract(handle: Handle, entries: Entries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
+    """Which files of some rows of the entries may hold rows that retract.
 
     `looks_far`: footers are read over a network too; else files of level 0 there may hold some as long as nobody knows better.
     """
-    none = np.asarray(pc.fill_null(pc.equal(entries.column("delete_row_count"), 0), False))
-    found = ~none
-    asked = np.flatnonzero(none & (entries.numbers("level") == 0))
-    if len(asked):
-        some = entries.take(asked)
-        found[asked] = _by_footers(handle, some.files_to_read(), data_file_paths(handle, some), looks_far=looks_far)
+    found: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
+    doubts = np.flatnonzero(~found & (entries.numbers("level")[rows] == 0))
+    if len(doubts):
+        some = entries.select(_PLACED).take(rows[doubts])
+        paths = data_file_paths(handle, some)
+        known = [handle.world.decoded.get(_key(handle, path)) for path in paths]
+        if None in known:
+            known = _by_footers(handle, entries.take(rows[doubts]).files_to_read(), paths, looks_far=looks_far)
+        found[doubts] = known
     return found
 
 
@@ -76,10 +80,14 @@ def retracts(handle: Handle, file: DataFile, path: str) -> bool:
     return bool((kinds & 1 == 1).any())
 
 
+def _key(handle: Handle, path: str) -> Hashable:
+    return "kinds", handle.storage, path
+
+
 def _by_footers(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
     """Of files of level 0 whose count is 0, which may hold rows that retract all the same."""
     shelf, storage = handle.world.decoded, handle.storage
-    keys = [("kinds", storage, path) for path in paths]
+    keys = [_key(handle, path) for path in paths]
     found: list[bool | None] = [shelf.get(key) for key in keys]
     fresh = [at for at, known in enumerate(found) if known is None]
     if fresh and (looks_far or not storage.is_remote):

@@ -203,7 +203,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
-        alone = alone[~kinds.may_retract(plan.handle, entries.take(alone), looks_far=True)]
+        alone = alone[~kinds.may_retract(plan.handle, entries, alone, looks_far=True)]
     is_asked = bool(wanted) or certain != TRUE
     able = file_index.indexed(plan.handle.world, entries, alone) if is_asked else alone
     able = able if certain == TRUE else _worth_asking(plan, able)

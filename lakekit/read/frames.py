@@ -153,7 +153,7 @@ def _alone(
     if plan.rule is None:
         frame = _scan(plan, plan.raw, fields, [], vectors)
         return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
-    doubts = kinds.may_retract(plan.handle, plan.entries.take(plan.raw))
+    doubts = kinds.may_retract(plan.handle, plan.entries, plan.raw)
     clean, other = plan.raw[~doubts], plan.raw[doubts]
     parts = []
     if len(clean):

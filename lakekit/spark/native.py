@@ -89,7 +89,7 @@ def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
-        mask &= ~kinds.may_retract(handle, some, looks_far=True)
+        mask &= ~kinds.may_retract(handle, plan.entries, plan.raw, looks_far=True)
     if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(unheld.doubtful(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
     numbers = some.numbers("schema_id")
