@@ -9,7 +9,7 @@ from lakekit.catalog.catalog import Catalog
 from lakekit.catalog.settings import texts
 from lakekit.errors import InvalidOption
 from lakekit.options.features import find, refuse
-from lakekit.options.frozen import Frozen
+from lakekit.options.secrets import SecretOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def connect(
     known = registry.names("catalog/metastores")
     if kind not in known:
         if find(f"catalog.{kind}") is None:
-            raise InvalidOption(f"no metastore is called {metastore[:200]!a}; lakekit knows {', '.join(known)}", key="metastore", value=metastore)
+            raise InvalidOption(f"no metastore is called {kind[:200]!a}; lakekit knows {', '.join(known)}", key="metastore", value=kind)
         raise refuse(f"catalog.{kind}", "this catalog", instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")')
     if kind == _DEFAULT and uri is not None:
         raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
@@ -53,8 +53,8 @@ def connect(
     if kind != _DEFAULT and uri is None:
         raise InvalidOption(f"metastore {kind} needs an uri: where to find it", key="uri", value=None)
     root = "" if place is None else storages.open(place, storage_options)[1]
-    kept = None if storage_options is None else Frozen(storage_options)
-    return Catalog(warehouse=root, metastore=kind, uri=uri, options=Frozen(given), storage_options=kept)
+    kept = None if storage_options is None else SecretOptions(storage_options)
+    return Catalog(warehouse=root, metastore=kind, uri=uri, options=SecretOptions(given), storage_options=kept)
 
 
 def _one(key: str, argument: Any, option: str | None) -> Any:

@@ -15,10 +15,10 @@ import polars as pl
 
 from lakekit import world
 from lakekit.catalog.names import SYSTEM
-from lakekit.catalog.settings import shown
 from lakekit.catalog.uris import hidden
 from lakekit.errors import LakekitError, TableNotFound
 from lakekit.options.option import read_long
+from lakekit.options.secrets import shown_options
 from lakekit.system import inside
 from lakekit.table import Table
 
@@ -110,7 +110,7 @@ def catalog_options(catalog: Catalog) -> pl.DataFrame:
     """A row an option of the catalog; secrets are hidden, which the reference shows."""
     uri = {} if catalog.uri is None else {"uri": hidden(catalog.uri)}
     given = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
-    return pl.DataFrame(sorted(shown(given).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
+    return pl.DataFrame(sorted(shown_options(given).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
 
 
 TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {

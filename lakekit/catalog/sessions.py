@@ -65,10 +65,13 @@ class Database:
         """A connection. Raises `StorageFailed` where it cannot be had."""
         place, dialect = self.address, self.dialect
         secrets = tuple(value for value in (place.password, *(value for key, value in place.parameters.items() if is_secret(key))) if value)
+        connection, failure = None, ""
         try:
             connection = dialect.connect(place)
         except dialect.Error as error:
-            raise StorageFailed(f"the database {self.shown} does not let lakekit in: {_plain(error, secrets)}", path=self.shown) from None
+            failure = _plain(error, secrets)
+        if connection is None:  # outside of the block: a driver's error may hold the connection's password
+            raise StorageFailed(f"the database {self.shown} does not let lakekit in: {failure}", path=self.shown)
         try:
             yield Session(connection=connection, dialect=dialect, shown=self.shown, secrets=secrets)
         finally:
@@ -118,9 +121,11 @@ class Session:
         try:
             cursor.execute(statement if self.dialect.MARK == "?" else statement.replace("?", self.dialect.MARK), values)
         except self.dialect.Error as error:
-            cursor.close()
-            raise self._failed(error) from None
-        return cursor
+            failed = self._failed(error)
+        else:
+            return cursor
+        cursor.close()
+        raise failed  # outside of the block: a driver's error may hold the connection's password
 
     def _failed(self, error: Exception) -> StorageFailed:
         kinds = ((self.dialect.is_duplicate, Duplicate), (self.dialect.is_missing, NoTable), (self.dialect.is_busy, Busy))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import InvalidOption
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import Option, read_boolean, read_duration, read_integer
-from lakekit.options.secrets import HIDDEN, is_secret
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 
@@ -98,8 +97,3 @@ def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
         if key in _OPTIONS:
             _OPTIONS[key].value(found[key])
     return found
-
-
-def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """The same options, secrets hidden."""
-    return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}

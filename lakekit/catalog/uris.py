@@ -2,6 +2,7 @@
 
     address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})   ->   Address(dialect="postgresql", host="db.example", database="lake", …)
     hidden("mysql://me:secret@host/db")                                       ->   "mysql://me:******@host/db"
+    hidden("jdbc:oracle:thin:me/secret@host"), hidden("secret")               ->   "jdbc:oracle:******@host", "******"
 
 One database serves both engines, so both spellings name it. Source: ENGINE.md 9.3; the drivers' own URLs.
 """
@@ -15,15 +16,19 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakekit.errors import InvalidOption
 from lakekit.options.frozen import EMPTY, Frozen
-from lakekit.options.secrets import HIDDEN, SECRET_WORDS
+from lakekit.options.secrets import HIDDEN, NAME_PATTERN
 from lakekit.storage.local import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from urllib.parse import SplitResult
 
 _KINDS = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
 _FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
-_SECRET = re.compile(rf"([?&;][^=&;?#]*(?:{'|'.join(SECRET_WORDS)})[^=&;?#]*=)[^&]*", re.IGNORECASE)
+_SECRET = re.compile(rf"([?&;(,][^=&;?#(,]*(?:{NAME_PATTERN})[^=&;?#(,]*=)[^&]*", re.IGNORECASE)
+_SCHEMES = (*_KINDS, "thrift", "oracle", "sqlserver", "db2", "h2", "derby", "hive2", "http", "https", "file")
+_URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
+"""How what is an uri begins; anything else may be a secret at the wrong place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +53,10 @@ def address(uri: str, driver: Mapping[str, str]) -> Address:
         raise InvalidOption(f"{hidden(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
     if dialect == "sqlite":
         return Address(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=Frozen(driver))
-    try:
-        parts = urlsplit(f"{dialect}:{rest}")
-        host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
-    except ValueError:
-        raise InvalidOption(f"{hidden(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None) from None
+    parts = _split(f"{dialect}:{rest}")
+    if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
+        raise InvalidOption(f"{hidden(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
+    host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
     database = unquote(parts.path.strip("/"))
     if not database or "/" in database or not rest.startswith("//"):
         raise InvalidOption(f"{hidden(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
@@ -60,6 +64,16 @@ def address(uri: str, driver: Mapping[str, str]) -> Address:
     user, secret = (told.pop(name, None) if given is None else unquote(given) for name, given in (("user", user), ("password", password)))
     rest_told = {key: value for key, value in told.items() if key not in ("user", "password")}
     return Address(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=Frozen(rest_told))
+
+
+def _split(uri: str) -> SplitResult | None:
+    """The parts of an uri; None where it has none, or its port is no number."""
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
 
 
 def _file(uri: str, rest: str, *, is_java: bool) -> str:
@@ -76,9 +90,17 @@ def _file(uri: str, rest: str, *, is_java: bool) -> str:
 
 
 def hidden(uri: str) -> str:
-    """The same uri without the secrets in it: a password, whatever signs are in it, ends at the last @; a parameter's value at the next &."""
+    """The same uri without the secrets in it: a password, whatever signs are in it, ends at the last @; a parameter's value at the next &.
+
+    A text that does not begin as an uri does is hidden as a whole: it may be a secret itself.
+    """
+    found = _URI.match(uri)
+    if found is None:
+        return HIDDEN if uri else uri
     head, slashes, rest = uri.partition("//")
     user, at, place = rest.rpartition("@")
     if slashes and at and ":" in user:
         uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{place}"
+    elif (before := head[found.end() :].rpartition("@")[0]) and not before.endswith(":"):
+        uri = f"{found[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
     return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)

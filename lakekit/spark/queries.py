@@ -19,6 +19,7 @@ from lakekit.format.dtypes import paimon_type
 from lakekit.spark import reads, types
 from lakekit.sql import expressions
 from lakekit.sql.asked import only
+from lakekit.sql.excerpt import excerpt
 from lakekit.sql.expressions import exp
 from lakekit.sql.words import Words, quoted, whole
 from lakekit.types import Field
@@ -46,7 +47,7 @@ def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
     text = whole(text)
     tree = expressions.parsed(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
-        raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
+        raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
     there = _Named(spark, asked, text)
     own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):

@@ -22,6 +22,7 @@ import polars as pl
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.sql import arithmetic
 from lakekit.sql.arithmetic import Number
+from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.words import Words
 
 try:
@@ -107,14 +108,25 @@ def parsed(text: str, what: str, *, reads_texts: bool = True) -> Node:
     if reads_texts and (escaped := next((word for word in words.texts if "\\" in word.said), None)):
         msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs are written as they are"
         raise InvalidOption(msg, key="sql", value=escaped.said)
+    failure: str | None = None
     try:
         found = sqlglot.parse_one(words.escaped, read="spark", error_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError as wrong:
-        first = re.sub(r"\x1b\[\d+m", "", str(wrong)).strip()
-        raise InvalidOption(f"no {what} that lakekit understands: {first}", key="sql") from None
+        failure = _failure_of(wrong)
+    if failure is not None:  # outside of the block: sqlglot's error quotes the statement
+        raise InvalidOption(f"no {what} that lakekit understands: {failure} In: {excerpt(text)}", key="sql")
     if isinstance(found, exp.Command):
-        raise InvalidOption(f"no {what} that lakekit understands: {text[:200]}", key="sql")
+        raise InvalidOption(f"no {what} that lakekit understands: {excerpt(text)}", key="sql")
     return found
+
+
+def _failure_of(wrong: SqlglotError) -> str:
+    """What sqlglot says of a statement, without the part of it that it quotes."""
+    errors = getattr(wrong, "errors", None)
+    if not errors:
+        return "a word of it cannot be read."
+    first = errors[0]
+    return f"{without_secrets(str(first['description']))}. Line {first['line']}, Col: {first['col']}."
 
 
 def expression(node: Node, scope: Scope) -> pl.Expr:

@@ -22,6 +22,7 @@ from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, Sche
 from lakekit.format.dtypes import paimon_type, polars_type
 from lakekit.sql import definitions, expressions, speaking
 from lakekit.sql.asked import Answer, Asked, only
+from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
 from lakekit.sql.words import Words, hinted, statements, whole
 from lakekit.types import Field, parse
@@ -74,7 +75,7 @@ def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     """The rows of one query, whose names of one part are tables of `database`. Raises `InvalidOption` for a text that is none."""
     asked = Asked(door=Here(database), catalog=catalog, words=Words.of(text))
     if not speaking.is_query(asked):
-        raise InvalidOption(f"a view is a query, SELECT …; found {text.strip()[:200]}", key="query", value=text[:200])
+        raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
     return asked.door.query(asked, asked.words.rest)
 
 
@@ -137,7 +138,7 @@ class Here:
         plain, hints = hinted(whole(text))
         tree = expressions.parsed(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
-            raise InvalidOption(f"no query that lakekit understands: {text[:200]}", key="sql")
+            raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
         own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
         frames: dict[str, pl.LazyFrame] = {}
         named: set[tuple[str, str]] = set()
@@ -148,7 +149,7 @@ class Here:
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
         if hints:
-            raise InvalidOption(f"/*+{next(iter(hints.values()))}*/: hints are OPTIONS(…), behind the name of a table", key="sql")
+            raise InvalidOption(f"/*+{without_secrets(next(iter(hints.values())))}*/: hints are OPTIONS(…), behind the name of a table", key="sql")
         for column in tree.find_all(exp.Column):
             if (column.text("db").lower(), column.text("table").lower()) in named:
                 column.set("db", None)  # the table goes by its own name here
@@ -160,11 +161,11 @@ class Here:
             found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
             found.collect_schema()
         except pl.exceptions.ColumnNotFoundError as wrong:
-            raise ColumnNotFound(f"{_first(wrong)}, in: {text.strip()[:200]}", name=_first(wrong)) from None
+            raise ColumnNotFound(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}", name=without_secrets(_first(wrong))) from None
         except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
-            raise SchemaMismatch(f"{_first(wrong)}, in: {text.strip()[:200]}") from None
+            raise SchemaMismatch(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}") from None
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {_first(wrong)}. In: {text.strip()[:200]}", key="sql") from None
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
         return found
 
     def _scan(self, asked: Asked, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
@@ -187,7 +188,7 @@ class Here:
         try:
             found = self.query(asked, text).head(most + 1).collect()
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {_first(wrong)}. In: {text.strip()[:200]}", key="sql") from None
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
         return only(found, text, most)
 
     def names(self, rows: pl.LazyFrame) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
 from lakekit.sql import calls, definitions, flink_procedures as flink_procedures, inserts, kinds, procedures as procedures, shown, statements  # noqa: PLC0414 - imported for what they enter
+from lakekit.sql.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from lakekit.sql.asked import Answer, Asked, Rows
 
 QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
-_SHOWN = 200
 
 
 def done(asked: Asked) -> Answer | Rows:
@@ -29,7 +29,7 @@ def done(asked: Asked) -> Answer | Rows:
             return does(asked)
     first = "" if words.next is None else words.next.said
     known = ", ".join(("SELECT", *_STATEMENTS))
-    msg = f"{first}: no statement that is done here; there are {known}. In: {words.text.strip()[:_SHOWN]}"
+    msg = f"{first}: no statement that is done here; there are {known}. In: {excerpt(words.text)}"
     raise Unsupported(msg, feature="catalog.sql")
 
 

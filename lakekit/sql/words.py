@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakekit.errors import InvalidOption
+from lakekit.sql.excerpt import excerpt, piece
 
 _WORD = re.compile(
     r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<quoted>`(?:[^`]|``)*`)"""
@@ -201,10 +202,10 @@ class Words:
         word = self.next
         place = len(self.text.rstrip()) if word is None else word.start
         line = self.text.count("\n", 0, place) + 1
-        found = "it ends" if word is None else f"there is {word.said[:_SHOWN]!r}"
-        shown = self.text.strip() if len(self.text) <= _SHOWN * 4 else self.text[max(0, place - _SHOWN) : place + _SHOWN] + "…"
+        found = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _SHOWN))!r}"
         column = place - self.text.rfind("\n", 0, place)
-        return InvalidOption(f"no statement that lakekit understands: line {line}, column {column} wants {wanted}, and {found}. In: {shown}", key="sql")
+        told = f"line {line}, column {column} wants {wanted}, and {found}. In: {excerpt(self.text, place)}"
+        return InvalidOption(f"no statement that lakekit understands: {told}", key="sql")
 
 
 def statements(text: str) -> list[str]:

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-NOT_PARTS = frozenset({"folders", "linked", "local", "memory", "probe", "protocol", "put_once", "store_options", "together", "turns"})
+NOT_PARTS = frozenset(
+    {
+        *("credentials", "environment", "folders", "linked", "local", "memory", "probe", "protocol", "put_once", "retry", "store_options"),
+        *("together", "turns"),
+    }
+)
 """Modules of this folder that no location asks for by name."""
 
 

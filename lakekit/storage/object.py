@@ -7,7 +7,9 @@
 
 There are no directories: one is there as long as a key begins with its name. Stores are consistent: what was put is read and listed at once. A file is claimed
 by a conditional PUT (`If-None-Match: *`), after the store has shown that it honours it (`probe`). Requests that fail for a passing reason are repeated by
-obstore; so a claim may meet its own file, and every claim that is not plainly acknowledged is settled by reading what is there.
+obstore, or here (`retry`): a claim too, with the same bytes. So it may meet its own file, and one that is not plainly acknowledged is settled by reading.
+
+Options and credentials are looked up for each request (`store_options.read`): where the store is, is settled when it is opened; who asks may be renewed.
 
 Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
 """
@@ -24,11 +26,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import obstore
 from obstore import exceptions as refusals
-from obstore.store import from_url
+from obstore.store import S3Store, from_url
 
-from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, StorageFailed
-from lakekit.storage import probe, store_options
-from lakekit.storage.protocol import FileMissing, Stat
+from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
+from lakekit.options.frozen import Frozen
+from lakekit.storage import probe, retry, store_options
+from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
 from lakekit.storage.store_options import SCHEMES, SPELLED, StoreOptions
 from lakekit.world import each
 
@@ -47,8 +50,8 @@ _WHOLE_BYTES = 2 * PART_BYTES
 _PARTS_AT_ONCE = 4
 _FOREIGN = (refusals.BaseError, OSError, ValueError)
 _EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
-_CERTAIN = (refusals.PermissionDeniedError, refusals.UnauthenticatedError, refusals.NotSupportedError, FileNotFoundError, ValueError)
-"""Refusals that say that nothing happened, unless an earlier try was lost."""
+SILENCE = "30s"
+"""How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole of one."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
 _PLACE = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
@@ -78,19 +81,28 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     Raises `InvalidOption` for a broken URL, unknown or contradictory options, and what obstore says of their values.
     """
     scheme, authority, key = _parts(location)
-    parsed = store_options.parse(scheme, options or {})
+    given = Frozen({key: store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
+    parsed = store_options.read(scheme, given)
     spelled = SPELLED.get(scheme, scheme)
     root = f"{spelled}://{authority}"
-    _connected(root, parsed)
-    return ObjectStorage(root, parsed), f"{root}/{key}".rstrip("/")
+    _connect(root, parsed)
+    return ObjectStorage(root, parsed, scheme, given), f"{root}/{key}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """A bucket (or container) and the options it is opened with; equal ones share connections. Paths of other buckets of the same kind are found too."""
+    """A bucket (or container) and the options it is opened with; equal ones share connections. Paths of other buckets of the same kind are found too.
+
+    `options` are those of the moment when it was opened, `given` the part that the user gave, `scheme` the one that it was opened by.
+    """
 
     root: str
     options: StoreOptions = field(repr=False)
+    scheme: str = field(repr=False, compare=False)
+    given: Frozen[str, Any] = field(repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.root, self.scheme, self.given)  # what the environment said stays here: another process has its own
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         store, key = self._at(path)
@@ -100,7 +112,8 @@ class ObjectStorage:
         if length is not None and length > PART_BYTES:
             length = max(0, min(length, self.size(path) - offset))
             return self._in_parts(path, offset, offset + length)
-        try:
+
+        def get() -> bytes:
             found = obstore.get(
                 store, key, options={"range": (offset, offset + length)} if length is not None else {"range": {"offset": offset}} if offset else {}
             )
@@ -108,8 +121,11 @@ class ObjectStorage:
             if length is None and size - offset > _WHOLE_BYTES:
                 return self._in_parts(path, offset, size)
             return found.bytes().to_bytes()
-        except _FOREIGN as wrong:
-            failed = self._failed(path, wrong)
+
+        try:
+            return self._ask_again(path, get)
+        except StorageFailed as wrong:
+            failed = wrong
         if (offset or length is not None) and not isinstance(failed, FileMissing) and self.size(path) <= offset:
             return b""  # stores refuse a range that begins at the end
         raise failed
@@ -117,7 +133,7 @@ class ObjectStorage:
     def stat(self, path: str) -> Stat | None:
         store, key = self._at(path)
         found = self._head(path) if key else None
-        if found is None and self._ask(path, lambda: next(iter(obstore.list(store, key or None)), None)):
+        if found is None and self._ask_again(path, lambda: next(iter(obstore.list(store, key or None)), None)):
             return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
         return found
 
@@ -132,7 +148,7 @@ class ObjectStorage:
 
     def list(self, directory: str) -> list[Stat]:
         store, key = self._at(directory)
-        found = self._ask(directory, lambda: obstore.list_with_delimiter(store, key or None))
+        found = self._ask_again(directory, lambda: obstore.list_with_delimiter(store, key or None))
         inside, here = (f"{key}/" if key else ""), directory.rstrip("/")
         # a marker of the directory itself is spelled as the directory
         files = [_stat(f"{here}/{one['path'].removeprefix(inside)}", one) for one in found["objects"] if one["path"].startswith(inside) and one["path"] != key]
@@ -145,40 +161,60 @@ class ObjectStorage:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         probe.ensure(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
-        store, key = self._at(path)
-        try:
-            obstore.put(store, key, bytes(data), mode="create", use_multipart=False)
-        except _FOREIGN as wrong:
-            why = wrong
-        else:
-            return True
-        return self._settle(path, data, why)
+        is_acknowledged, lost = self._claim(path, bytes(data))
+        return is_acknowledged or self._settle(path, data, lost)
 
-    def _settle(self, path: str, data: bytes, why: Exception) -> bool:
-        """Whose file is there after a claim that was not acknowledged: ours (its answer was lost), somebody else's, or nobody can tell."""
-        failed = self._failed(path, why)
-        if isinstance(why, _CERTAIN) and not _TRIED.search(str(why)):
-            raise StorageFailed(failed.message, path=path) if isinstance(failed, FileMissing) else failed
-        unreadable: LakekitError | None = None
+    def _claim(self, path: str, data: bytes) -> tuple[bool, StorageFailed | None]:
+        """Whether the store acknowledges that it created a file, and the failure of a try whose outcome nobody knows.
+
+        A request that is lost is made again with the same bytes, as often as any other request, unless something is there by now. Raises `ClaimRefused`
+        for an answer that says that nothing was done.
+        """
+        budget, lost = self._budget(), None
+        while True:
+            store, key = self._at(path)
+            try:
+                obstore.put(store, key, data, mode="create", use_multipart=False)
+            except BaseException as raised:  # noqa: BLE001 - a panic of a foreign library is no Exception
+                wrong = _foreign(raised)
+            else:
+                return True, None
+            failed = self._failed(path, wrong, writes=True)
+            was_repeated = retry.retry_count(wrong) > 0
+            if isinstance(wrong, _EXISTS):
+                if retry.status_of(wrong) != 409 or self._is_there(path):  # 409: another claim is under way, and may fail
+                    return False, lost or (failed if was_repeated else None)
+            elif not retry.is_passing(wrong) and lost is None and not was_repeated:
+                raise ClaimRefused(failed.message, path=path)
+            else:
+                lost = failed
+            if not budget.spend(wrong) or (lost is not None and self._is_there(path)):
+                return False, lost or failed
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return self._head(path) is not None
+        except StorageFailed:
+            return False
+
+    def _settle(self, path: str, data: bytes, lost: StorageFailed | None) -> bool:
+        """Whether the file that is there after a claim that was not acknowledged is ours. Raises `CommitStateUnknown` where nobody can tell."""
+        unreadable: StorageFailed | None = None
         try:
             return self.read(path) == data
         except StorageFailed as wrong:
             unreadable = wrong
+        if lost is None:
+            if isinstance(unreadable, FileMissing):  # somebody else's, and gone by now
+                return False
+            raise unreadable
         found = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
-        raise CommitStateUnknown(f"{failed.message}; {found}. Look before trying again")
+        raise CommitStateUnknown(f"{lost.message}; {found}. Look before trying again")
 
     def _create(self, path: str, data: bytes) -> bool | None:
-        """What the store says of a claim, taken at its word; None where it cannot be."""
-        store, key = self._at(path)
-        try:
-            obstore.put(store, key, data, mode="create", use_multipart=False)
-        except _EXISTS as wrong:
-            return None if _TRIED.search(str(wrong)) else False
-        except _FOREIGN as wrong:
-            failed = self._failed(path, wrong)
-        else:
-            return True
-        raise failed
+        """What the store says of a claim, taken at its word; None where a try was lost, so that its answer may be about its own file."""
+        is_acknowledged, lost = self._claim(path, data)
+        return True if is_acknowledged else None if lost is not None else False
 
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
@@ -197,7 +233,7 @@ class ObjectStorage:
         for path in paths:
             by_store.setdefault(self._root_of(path), []).append(path)
         for some in by_store.values():
-            self._ask(some[0], partial(_delete, self._at(some[0])[0], [_key(path) for path in some]), writes=True)
+            self._ask_again(some[0], partial(_delete, self._at(some[0])[0], [_key(path) for path in some]), writes=True)
 
     def remove_directories(self, paths: Iterable[str]) -> None:
         """Nothing to do: a directory without files is none."""
@@ -209,8 +245,17 @@ class ObjectStorage:
         return f"{_spoken(root)}/{_key(path)}"
 
     def polars_options(self) -> dict[str, Any]:
-        config, client = self.options.for_store(self.root.partition("://")[2])
-        return {"storage_options": {**config, **client, "max_retries": self.options.max_retries}, "credential_provider": None}
+        now = self._now()
+        config, client = now.for_store(self.root.partition("://")[2])
+        endpoint = config.get("aws_endpoint_url")
+        # the variable AWS_ENDPOINT_URL_S3 would win over aws_endpoint_url alone
+        told = {**config, **client} if endpoint is None else {**config, **client, "aws_endpoint_url_s3": endpoint}
+        if not {"timeout", "read_timeout"} & {*client}:
+            told["read_timeout"] = SILENCE
+        provider = now.polars_provider()
+        if provider is not None:
+            told = {name: text for name, text in told.items() if name not in store_options.credential_names(now.kind)}
+        return {"storage_options": {**told, "max_retries": now.max_retries}, "credential_provider": provider}
 
     @property
     def is_remote(self) -> bool:
@@ -226,17 +271,25 @@ class ObjectStorage:
 
     def _at(self, path: str) -> tuple[ObjectStore, str]:
         """The store of a path, and its key there."""
-        return _connected(self._root_of(path), self.options), _key(path)
+        return _connect(self._root_of(path), self._now()), _key(path)
+
+    def _now(self) -> StoreOptions:
+        """The options, with the credentials of this moment."""
+        return store_options.with_credentials(self.options, store_options.read(self.scheme, self.given))
+
+    def _budget(self) -> retry.Budget:
+        return retry.Budget(left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=PATIENCE)
 
     def _head(self, path: str) -> Stat | None:
         store, key = self._at(path)
-        try:
-            return _stat(path, obstore.head(store, key))
-        except FileNotFoundError:
-            return None
-        except _FOREIGN as wrong:
-            failed = self._failed(path, wrong)
-        raise failed
+
+        def head() -> Stat | None:
+            try:
+                return _stat(path, obstore.head(store, key))
+            except FileNotFoundError:
+                return None
+
+        return self._ask(path, head)
 
     def _in_parts(self, path: str, start: int, end: int) -> bytes:
         store, key = self._at(path)
@@ -247,9 +300,13 @@ class ObjectStorage:
     def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         try:
             return request()
-        except _FOREIGN as wrong:
-            failed = self._failed(path, wrong, writes=writes)
+        except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
+            failed = self._failed(path, _foreign(wrong), writes=writes)
         raise failed  # outside of the block, so that what obstore said does not hang on the error
+
+    def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+        """The same for a request that may be made twice: one that is lost is made again."""
+        return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN), writes=writes)
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
         """What is told of a refusal: the status, the store's own code, what to do; no URL's query, no header, no secret."""
@@ -293,16 +350,34 @@ class _Sink(io.RawIOBase):
         return self._size
 
 
+def _reopen(root: str, scheme: str, given: Frozen[str, Any]) -> ObjectStorage:
+    return ObjectStorage(root, store_options.read(scheme, given), scheme, given)
+
+
+def _foreign(wrong: BaseException) -> BaseException:
+    """What obstore raised, a panic of Rust among it. Raises anything else."""
+    if isinstance(wrong, _FOREIGN) or type(wrong).__name__ == "PanicException":
+        return wrong
+    raise wrong
+
+
 @lru_cache(maxsize=64)
-def _connected(root: str, options: StoreOptions) -> ObjectStore:
+def _connect(root: str, options: StoreOptions) -> ObjectStore:
     """The store of a bucket, one for equal options."""
-    config, client = options.for_store(root.partition("://")[2])
+    bucket = root.partition("://")[2]
+    config, client = options.for_store(bucket)
     retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": PATIENCE}
+    told: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
+    if options.stands_alone:
+        told["credential_provider"] = options.s3_provider()
     try:
-        return from_url(_spoken(root), config=cast("Any", config), client_options=cast("Any", client), retry_config=cast("Any", retries))
-    except _FOREIGN as wrong:
-        told = options.without_secrets(str(wrong).partition("\n")[0][:300])
-    raise InvalidOption(f"{root}: these storage options open no store: {told}", key="storage_options", value=None)
+        if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:  # which would win over the endpoint
+            config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
+            return S3Store(bucket, config=cast("Any", config), **told)
+        return from_url(_spoken(root), config=cast("Any", config), **told)
+    except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
+        text = options.without_secrets(str(_foreign(wrong)).partition("\n")[0][:300])
+    raise InvalidOption(f"{root}: these storage options open no store: {text}", key="storage_options", value=None)
 
 
 def _parts(location: str) -> tuple[str, str, str]:

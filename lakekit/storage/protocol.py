@@ -20,6 +20,10 @@ class FileMissing(StorageFailed, FileNotFoundError):
     """There is no file at `path`."""
 
 
+class ClaimRefused(StorageFailed):
+    """A store answered that it did not create a file, and no earlier try of that was lost: nothing is there that is ours."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
     """What a listing says of one file or directory; `tag` changes whenever its content may have changed, None where the storage cannot tell."""

@@ -10,7 +10,7 @@ from lakekit.change.columns_given import fields_of
 from lakekit.errors import TableAlreadyExists
 from lakekit.meta.handle import Ground, name_of
 from lakekit.model.layout import Layout
-from lakekit.options.frozen import Frozen
+from lakekit.options.secrets import SecretOptions
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def create(
     """
     storage, root = storages.open(path, storage_options)
     ground = Ground(name=name_of(root), storage=storage, layout=Layout(root=root))
-    made = Table(location=root, name=ground.name, storage_options=None if storage_options is None else Frozen(storage_options))
+    made = Table(location=root, name=ground.name, storage_options=None if storage_options is None else SecretOptions(storage_options))
     try:
         define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
     except TableAlreadyExists:

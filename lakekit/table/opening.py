@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import storage as storages
 from lakekit.meta.handle import name_of
 from lakekit.options.frozen import Frozen
+from lakekit.options.secrets import SecretOptions
 from lakekit.options.table import named
 from lakekit.table.folder_tables import of_kind
 from lakekit.table.table import Table
@@ -33,5 +34,5 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
     """
     _, root = storages.open(path, storage_options)
-    kept = None if storage_options is None else Frozen(storage_options)
+    kept = None if storage_options is None else SecretOptions(storage_options)
     return of_kind(Table(location=root, name=name_of(root), branch_name=branch, dynamic=Frozen(named(options or {})), storage_options=kept))

@@ -10,15 +10,20 @@ else with 501. Requests without the right access key are refused with 403. Each 
 
 `kind` "gs" and "azure" speak as Google's XML interface and Azure's blob service do, as far as clients of tables ask.
 
-Faults, by name: "503", "500" and "429" answer so and do nothing; "403" as well; "drop" closes the connection before doing anything; "lose" does it and
-closes the connection without an answer; "lose-500" does it and answers 500; "slow" answers after `slow_seconds`.
+Faults, by name: "503", "500", "429", "403" and "409" answer so and do nothing; "drop" closes the connection before doing anything; "lose" does it and
+closes the connection without an answer; "reset" and "lose-reset" are the same by a reset; "lose-500" does it and answers 500; "slow" answers after
+`slow_seconds`; "hang" does nothing for `slow_seconds` and closes the connection, "lose-hang" does it first; "cut" sends half of the answer's body; "expired"
+and "skew" answer as a store does to an old token, a wrong clock. Where `token` is given, requests must carry that session token; where not, none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import socket
+import struct
 import threading
 import time
 import uuid
@@ -53,6 +58,7 @@ class Asked:
     query: dict[str, str]
     range: str | None
     condition: str | None
+    access_key: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -78,6 +84,8 @@ class S3Server:
     ignores_conditions: bool = False
     racy: bool = False
     slow_seconds: float = 2.0
+    access_key: str = ACCESS_KEY
+    token: str | None = None
     fault: Callable[[Asked], str | None] | None = None
     buckets: dict[str, dict[str, Kept]] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -167,19 +175,27 @@ class _Handler(BaseHTTPRequestHandler):
         query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         condition = self.headers.get("If-None-Match") or self.headers.get("If-Match")
         condition = "*" if self.headers.get("x-goog-if-generation-match") == "0" else condition
-        asked = Asked(self.command, bucket, key, query, self.headers.get("Range"), condition)
+        found = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization") or "")
+        asked = Asked(self.command, bucket, key, query, self.headers.get("Range"), condition, found.group(1) if found else "")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         store.requests.append(asked)
         fault = store.fault(asked) if store.fault is not None else None
-        if fault == "drop":
-            self._hang_up()
+        if fault in {"drop", "hang", "reset"}:
+            time.sleep(store.slow_seconds if fault == "hang" else 0)
+            self._hang_up(resets=fault == "reset")
             return
         if fault == "slow":
             time.sleep(store.slow_seconds)
-        if fault in {"503", "500", "429", "403"}:
+        if fault in {"503", "500", "429", "403", "409"}:
             self._answer(int(fault), _error("SlowDown" if fault == "503" else "Injected"))
             return
-        known = {"s3": f"Credential={ACCESS_KEY}/", "gs": "", "azure": f"SharedKey {ACCOUNT}:"}[store.kind]
+        if fault in {"expired", "skew"}:
+            self._answer(*((400, _error("ExpiredToken")) if fault == "expired" else (403, _error("RequestTimeTooSkewed"))))
+            return
+        if store.kind == "s3" and self.headers.get("x-amz-security-token") != store.token:
+            self._answer(400, _error("InvalidToken"))
+            return
+        known = {"s3": f"Credential={store.access_key}/", "gs": "", "azure": f"SharedKey {ACCOUNT}:"}[store.kind]
         if known not in (self.headers.get("Authorization") or ""):
             self._answer(403, _error("InvalidAccessKeyId"))
             return
@@ -187,8 +203,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, _error("NoSuchBucket"))
             return
         status, data, headers = self._do(asked, body)
-        if fault == "lose":
-            self._hang_up()
+        if fault in {"lose", "lose-hang", "lose-reset"}:
+            time.sleep(store.slow_seconds if fault == "lose-hang" else 0)
+            self._hang_up(resets=fault == "lose-reset")
+        elif fault == "cut" and data:
+            self._answer(status, data, headers, sent=len(data) // 2)
         elif fault == "lose-500":
             self._answer(500, _error("InternalError"))
         else:
@@ -196,19 +215,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815 - the names that the base class calls
 
-    def _hang_up(self) -> None:
+    def _hang_up(self, *, resets: bool = False) -> None:
         self.close_connection = True
         with suppress(OSError):
+            if resets:  # closed with nothing lingering, a connection is reset
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                os.close(self.connection.detach())
+                return
             self.connection.shutdown(2)
 
-    def _answer(self, status: int, data: bytes = b"", headers: dict[str, str] | None = None) -> None:
+    def _answer(self, status: int, data: bytes = b"", headers: dict[str, str] | None = None, sent: int | None = None) -> None:
+        """`sent`: how much of the data goes out before the connection ends; None: all, and it stays."""
         self.send_response(status)
         given = {"Content-Length": str(len(data)), "x-amz-request-id": uuid.uuid4().hex, **(headers or {})}
         for name, value in given.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(data)
+            self.wfile.write(data[:sent])
+        if sent is not None:
+            self._hang_up()
 
     def _do(self, asked: Asked, body: bytes) -> tuple[int, bytes, dict[str, str]]:
         store, query = self.server_of, asked.query

@@ -1,0 +1,209 @@
+"""Options of object stores that come from the environment: variables and AWS profiles, by the names that `store_options` has.
+
+    AWS_ENDPOINT_URL_S3=http://h:9000      ->   aws_endpoint_url
+    AWS_PROFILE=lake                       ->   what [lake] of ~/.aws/credentials and [profile lake] of ~/.aws/config say
+
+obstore and Polars read the environment too, each in its own way, once, when a store is made. Here it is read for both, at each request, so that both get one
+set of options and a credential that was renewed is taken. Variables without an entry here reach both libraries by themselves; they are part of what stores
+are told apart by. Source: `AmazonS3Builder::from_env`, `GoogleCloudStorageBuilder::from_env`, `MicrosoftAzureBuilder::from_env`; AWS SDKs and Tools guide.
+"""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import os
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from lakekit.errors import InvalidOption, StorageFailed, Unsupported
+from lakekit.storage.credentials import CredentialSource
+from lakekit.world import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_", "SERVICE_ACCOUNT"), "azure": ("AZURE_", "IDENTITY_", "MSI_")}
+_OF_ALL = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables of the connection, which may be written in small letters too."""
+_NAMES = {
+    "s3": {
+        "AWS_ACCESS_KEY_ID": "aws_access_key_id",
+        "AWS_SECRET_ACCESS_KEY": "aws_secret_access_key",
+        "AWS_SESSION_TOKEN": "aws_session_token",
+        "AWS_TOKEN": "aws_session_token",
+        "AWS_REGION": "aws_region",
+        "AWS_DEFAULT_REGION": "aws_region",
+        "AWS_ENDPOINT_URL_S3": "aws_endpoint_url",
+        "AWS_ENDPOINT_URL": "aws_endpoint_url",
+        "AWS_ENDPOINT": "aws_endpoint_url",
+        "AWS_ALLOW_HTTP": "allow_http",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "aws_virtual_hosted_style_request",
+        "AWS_SKIP_SIGNATURE": "aws_skip_signature",
+        "AWS_PROFILE": "aws_profile",
+    },
+    "gs": {
+        "GOOGLE_SERVICE_ACCOUNT": "google_service_account",
+        "GOOGLE_SERVICE_ACCOUNT_PATH": "google_service_account",
+        "SERVICE_ACCOUNT": "google_service_account",
+        "GOOGLE_SERVICE_ACCOUNT_KEY": "google_service_account_key",
+        "GOOGLE_SKIP_SIGNATURE": "google_skip_signature",
+        "GOOGLE_BASE_URL": "google_base_url",
+        "GOOGLE_ALLOW_HTTP": "allow_http",
+    },
+    "azure": {
+        "AZURE_STORAGE_ACCOUNT_NAME": "azure_storage_account_name",
+        "AZURE_STORAGE_ACCOUNT_KEY": "azure_storage_account_key",
+        "AZURE_STORAGE_SAS_KEY": "azure_storage_sas_key",
+        "AZURE_STORAGE_SAS_TOKEN": "azure_storage_sas_key",
+        "AZURE_STORAGE_TOKEN": "azure_storage_token",
+        "AZURE_STORAGE_ENDPOINT": "azure_storage_endpoint",
+        "AZURE_ENDPOINT": "azure_storage_endpoint",
+        "AZURE_ALLOW_HTTP": "allow_http",
+    },
+}
+"""Variable -> option; of two for one option the first counts."""
+_FILES = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT")
+"""Variables that name a file with credentials, which a store reads once."""
+_KEYS = ("aws_access_key_id", "aws_secret_access_key")
+_PROFILE_OPTIONS = {"region": "aws_region", "endpoint_url": "aws_endpoint_url"}
+_NEEDS_SDK = ("sso_session", "sso_start_url", "sso_account_id", "role_arn", "credential_process", "credential_source", "login_session")
+"""Settings of a profile whose credentials something else must fetch."""
+_RENEWED_SECONDS = 540
+"""How long credentials that boto3 renews count."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """A file as it is now: another version is another credential. `modified_ns` is None where it is missing."""
+
+    path: str
+    modified_ns: int | None
+    size_bytes: int
+
+
+def read_variables(kind: str) -> dict[str, str]:
+    """The variables that a store of that kind depends on, by their names; empty ones left out."""
+    prefixes = _PREFIXES[kind]
+    return {name: text for name, text in os.environ.items() if text and (name.startswith(prefixes) or name.upper() in _OF_ALL)}
+
+
+def read_file_versions(kind: str, variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
+    """The files of credentials that `variables` name, or that stores of that kind look for, as they are now."""
+    if kind == "gs":
+        return tuple(_file_version(variables[name]) for name in _FILES if name in variables)
+    return profile_files(variables) if kind == "s3" else ()
+
+
+def named_options(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """The options that variables are, by the names that `store_options` has."""
+    found: dict[str, str] = {}
+    for variable, name in _NAMES[kind].items():
+        text = variables.get(variable)
+        if text is not None:
+            found.setdefault(name, text)
+    return found
+
+
+def other_variables(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are no option here, and that the libraries read themselves."""
+    return {name: text for name, text in variables.items() if name not in _NAMES[kind]}
+
+
+# ---- profiles of AWS ----------------------------------------------------------------------------------------------------
+
+
+def profile_files(variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
+    """The two files that hold profiles: of settings, of credentials."""
+    settings = variables.get("AWS_CONFIG_FILE") or "~/.aws/config"
+    credentials = variables.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    return _file_version(settings), _file_version(credentials)
+
+
+def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[dict[str, str], CredentialSource | None]:
+    """The options that a profile has, keys among them; and what fetches its credentials, where they are not in the files.
+
+    None is the profile "default", which nobody asked for and which may be missing.
+
+    Raises:
+        InvalidOption: no file has that profile, or a file cannot be read.
+        Unsupported: boto3 must fetch its credentials, and is not installed.
+    """
+    profiles = _read_profiles(files)
+    shown = " and ".join(file.path for file in files)
+    if isinstance(profiles, str):
+        if name is None:
+            return {}, None
+        raise InvalidOption(f"the AWS profile {name!a} cannot be looked up in {shown}: {profiles}", key="aws_profile", value=name)
+    settings = profiles.get(name or "default")
+    if settings is None:
+        if name is None:
+            return {}, None
+        known = ", ".join(sorted(profiles)) or "none"
+        raise InvalidOption(f"no AWS profile {name!a} in {shown}; there are {known}", key="aws_profile", value=name)
+    options = {option: settings[key] for key, option in _PROFILE_OPTIONS.items() if settings.get(key)}
+    needs = next((key for key in _NEEDS_SDK if settings.get(key)), None)
+    if needs is None and all(settings.get(key) for key in _KEYS):
+        token = settings.get("aws_session_token") or settings.get("aws_security_token")
+        found = {**options, **{key: settings[key] for key in _KEYS}}
+        return (found | {"aws_session_token": token} if token else found), None
+    if needs is None and name is None:
+        return options, None
+    if importlib.util.find_spec("boto3") is None:
+        if name is None:
+            return options, None
+        why = f"the credentials of the AWS profile {name!a} come by {needs or 'the default chain of AWS'}"
+        raise Unsupported(f"{why}, which boto3 fetches: pip install boto3", feature="storage.object")
+    return options, _profile_source(name, files)
+
+
+@lru_cache(maxsize=16)
+def _profile_source(name: str | None, files: tuple[FileVersion, ...]) -> CredentialSource:  # noqa: ARG001 - other files, another source
+    session = importlib.import_module("boto3").Session(profile_name=name)
+    return CredentialSource(partial(_ask_sdk, session, name))
+
+
+def _ask_sdk(session: Any, name: str | None) -> tuple[dict[str, str], int | None]:
+    """The credentials of a session of boto3, which renews them itself at least ten minutes before they expire."""
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise StorageFailed(f"boto3 finds no credentials for the AWS profile {name!a}", path=None)
+    frozen = credentials.get_frozen_credentials()
+    found = {"aws_access_key_id": frozen.access_key, "aws_secret_access_key": frozen.secret_key}
+    if frozen.token is None:
+        return found, None
+    return found | {"aws_session_token": frozen.token}, now_ms() // 1000 + _RENEWED_SECONDS
+
+
+@lru_cache(maxsize=16)
+def _read_profiles(files: tuple[FileVersion, ...]) -> dict[str, dict[str, str]] | str:
+    """Profiles by name, each with the settings of both files, the second winning; a text where a file cannot be read."""
+    found: dict[str, dict[str, str]] = {}
+    for number, file in enumerate(files):
+        if file.modified_ns is None:
+            continue
+        parser = configparser.RawConfigParser(strict=False, default_section="", allow_no_value=True)
+        try:
+            parser.read(file.path, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError, OSError) as wrong:
+            return f"{file.path} is no file of profiles ({type(wrong).__name__})"
+        for section in parser.sections():
+            kind, _, name = section.partition(" ")
+            if number == 0 and kind == "profile":
+                section_name = name.strip().strip("\"'")
+            elif number == 0 and section != "default":
+                continue
+            else:
+                section_name = section
+            found.setdefault(section_name, {}).update({key: text.strip() for key, text in parser.items(section) if text})
+    return found
+
+
+def _file_version(path: str) -> FileVersion:
+    place = os.path.expanduser(path)  # noqa: PTH111 - a file of the user, no place of a table
+    try:
+        facts = os.stat(place)  # noqa: PTH116 - as above
+    except OSError:
+        return FileVersion(place, None, 0)
+    return FileVersion(place, facts.st_mtime_ns, facts.st_size)
