@@ -5,7 +5,7 @@ A format is a module here, named as `file.format` names it. It is found by that 
 
 NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_write", "blocks", "calendar", "casts", "casts_from_text", "decimals", "dtypes", "foreign", "held", "java_text",
-    "orc_held", "orc_tail", "orc_write", "parquet_chunks", "parquet_few", "parquet_footer", "parquet_held", "parquet_marks", "parquet_pages", "parquet_pass",
-    "parquet_schema", "parquet_write", "texts", "thrift", "told", "writing",
+    "orc_held", "orc_tail", "orc_times", "orc_write", "parquet_chunks", "parquet_few", "parquet_footer", "parquet_held", "parquet_marks", "parquet_pages",
+    "parquet_pass", "parquet_schema", "parquet_write", "texts", "thrift", "told", "writing",
 })  # fmt: skip
 """Modules of the folder that are no formats."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakekit.errors import Corrupt
-from lakekit.format import blocks, orc_tail, orc_write
+from lakekit.format import blocks, orc_tail, orc_times, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
 from lakekit.types import MAPS, TIMESTAMPS, DataType, part
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 open_writer, check_types = orc_write.open_writer, orc_write.check_types
+_WALL_CLOCKS = frozenset({"TIMESTAMP"})
+_LOOKED_AT = _WALL_CLOCKS | MAPS
+"""Types for which the tail of a file is read before Arrow reads its rows."""
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
-_EPOCH_2015 = 1_420_070_400
 _LAST_SECOND = 9_223_372_036
 """The last whole second that 64 bits of nanoseconds hold."""
 
@@ -76,9 +78,12 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
 
 def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
-    if any(f.type.holds(MAPS) for f in fields):
+    if any(f.type.holds(_LOOKED_AT) for f in fields):
         tail = orc_tail.parse(_bytes(source))
-        if orc_tail.has_null_keys(tail):  # Arrow would end the process over them
+        if any(f.type.holds(_WALL_CLOCKS) for f in fields) and not _is_of_utc(tail):
+            yield from _by_parts(tail, fields, path, zones, 0)
+            return
+        if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):  # Arrow would end the process over them
             file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail)))
     done = 0
     try:
@@ -88,14 +93,20 @@ def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], pa
     except pa.ArrowInvalid as wrong:
         if _OUT_OF_RANGE not in str(wrong):
             raise
-        yield from _beyond_nanoseconds(source, fields, path, zones, done)
+        yield from _by_parts(orc_tail.parse(_bytes(source)), fields, path, zones, done)
 
 
-def _bytes(source: str | bytes) -> bytes:
+def _is_of_utc(tail: orc_tail.Tail) -> bool:
+    """Return whether all writers of a file ran in UTC. Arrow reads the wall clocks of others by rules that are not Java's."""
+    return all(orc_times.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
+
+
+def _bytes(source: str | bytes) -> bytes | memoryview:
+    """Return the bytes of a file; those of a local one are mapped, and read where they are looked at."""
     if isinstance(source, bytes):
         return source
     with pa.memory_map(source) as file:
-        return bytes(file.read())
+        return memoryview(file.read_buffer())
 
 
 def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], writer_zone: str | None = None) -> pl.DataFrame:
@@ -183,12 +194,14 @@ def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
     return column.dt.convert_time_zone(zone).dt.replace_time_zone(None).dt.replace_time_zone("UTC")
 
 
-# ---- timestamps that nanoseconds cannot hold -------------------------------------------------------------------------------------------------
+# ---- timestamps as seconds and nanoseconds -----------------------------------------------------------------------------------------------
 
 
-def _beyond_nanoseconds(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int) -> Iterator[pl.DataFrame]:
-    """The stripes from `first` on, with timestamps read as seconds and nanoseconds, which Arrow's reader cannot join for these."""
-    tail = orc_tail.parse(_bytes(source))
+def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int) -> Iterator[pl.DataFrame]:
+    """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
+
+    Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of UTC.
+    """
     file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail, timestamps=True)))
     for number in range(first, file.nstripes):
         yield _frame(file.read_stripe(number, columns=[f.name for f in fields]), fields, path, zones, orc_tail.writer_zone(tail, number))
@@ -198,20 +211,24 @@ def _joined(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[
     """STRUCT<seconds, nanos> to a timestamp. `seconds` count from 2015-01-01 in the zone of the writer, instants from 2015-01-01 in UTC."""
     ltz_zone, writer_zone = zones
     unit = unit_of(t, finest)
-    nanos = column.struct.field("nanos").to_physical() - _EPOCH_2015 * 1_000_000_000
-    seconds = column.struct.field("seconds")
-    if t.root == "TIMESTAMP" and writer_zone not in ("", "UTC", "GMT"):
-        start = pl.lit(_EPOCH_2015 * 1_000_000).cast(pl.Datetime("us")).dt.replace_time_zone(writer_zone).to_physical() // 1_000_000
-        instants = ((seconds + start) * 1_000_000).cast(pl.Datetime("us", "UTC"))
-        seconds = instants.dt.convert_time_zone(writer_zone).dt.replace_time_zone(None).to_physical() // 1_000_000
-    else:
-        seconds = seconds + _EPOCH_2015
-    seconds = seconds - ((seconds < 0) & (nanos > 999_999)).cast(pl.Int64)  # as every ORC reader: writers truncate toward zero
+    nanos = column.struct.field("nanos").to_physical() - orc_times.EPOCH_2015 * 1_000_000_000
+    zone = writer_zone if t.root == "TIMESTAMP" else ""
+    seconds = column.struct.field("seconds") + orc_times.base_seconds(zone)
+    seconds = seconds - ((seconds < 0) & (nanos > 999_999)).cast(pl.Int64)  # writers cut instants toward zero
+    if not orc_times.is_utc(zone):
+        seconds = seconds.map_batches(partial(_wall_seconds, zone=zone), return_dtype=pl.Int64, is_elementwise=True)
     ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
     within = partial(_within, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
     seconds = seconds.map_batches(within, return_dtype=pl.Int64, is_elementwise=True)
     joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None))
     return _instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
+
+
+def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:
+    """Return what a clock in the zone shows at instants, in seconds; nulls stay."""
+    instants = seconds.fill_null(0).to_numpy()
+    walls = pl.Series(seconds.name, instants + orc_times.utc_offsets(instants, zone))
+    return walls if not seconds.null_count() else walls.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
 
 
 def _within(seconds: pl.Series, *, limit: int, field: Field, path: str) -> pl.Series:

@@ -87,7 +87,7 @@ class Column:
 class Tail:
     """A file's tail: `root` is the type tree, `counts[i]` how many values column i has that are not null."""
 
-    data: bytes
+    data: bytes | memoryview
     codec: str
     block_bytes: int
     footer: tuple[Part, ...]
@@ -253,17 +253,17 @@ def _chunk(data: bytes, tail: Tail) -> bytes:
 # ---- the tail -------------------------------------------------------------------------------------------------------------------------------
 
 
-def parse(data: bytes) -> Tail:
-    """The tail of a whole file. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+def parse(data: bytes | memoryview) -> Tail:
+    """The tail of a whole file, of which only the end is read. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
     length = data[-1] if data else 0
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
-    postscript = _parse(data[-1 - length : -1])
+    postscript = _parse(bytes(data[-1 - length : -1]))
     codec, block = _CODECS.get(_whole(postscript, 2), "unknown"), _whole(postscript, 3, 262144)
     size, end = _whole(postscript, 1), len(data) - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
-    footer = _parse(_inflate(data[end - size : end], codec, min(block, _MAX_TAIL_BYTES)))
+    footer = _parse(_inflate(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
     types = [_parse(t) for t in _all(footer, 4)]
     stripes = []
     for stripe in _all(footer, 3):
@@ -323,7 +323,7 @@ def _with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
 
 def _footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
-    return _parse(_inflate(tail.data[begin : begin + stripe.footer_bytes], tail.codec, tail.block_bytes))
+    return _parse(_inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
 
 
 _POSTSCRIPT = {1: "footer length", 2: "compression", 3: "block size", 4: "version", 5: "metadata length", 6: "writer version", 7: "stripe statistics length"}
@@ -393,7 +393,8 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
         packed = _chunk(footer, tail)
         sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
         stripes.append(_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
-        out += body + more + packed
+        for piece in (body, more, packed):
+            out += piece
     kept = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
     added = [Part(2, len(out)), *(Part(3, one) for one in stripes), *(Part(4, t) for t in _types(root))]
     packed = _chunk(_message([*added, *kept]), tail)
@@ -449,8 +450,8 @@ def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int,
             zeros = _chunk(_zeros(encoding, tail.counts[old]), tail)
             more += zeros
             made.append(Part(1, _message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
-    rest = [part for part in footer if part.number not in (1, 2)]
-    return _message([*made, *kinds, *rest]), bytes(more)
+    rest = [part for part in footer if part.number not in (1, 2, 3)]
+    return _message([*made, *kinds, Part(3, b"UTC"), *rest]), bytes(more)  # Arrow may not have the rules of the writer's zone
 
 
 def _zeros(encoding: bytes, count: int) -> bytes:

@@ -140,6 +140,27 @@ class Judge:
             raise Refused(answer["error"], answer["message"], answer["trace"])
         return answer
 
+    # ---- time zones
+
+    @contextmanager
+    def in_zone(self, zone: str) -> Iterator[None]:
+        """Run the engine in a time zone for a while; it runs in UTC otherwise."""
+        self.ask("set_zone", "", zone=zone)
+        try:
+            yield
+        finally:
+            self.ask("set_zone", "", zone="UTC")
+
+    def zones(self) -> list[str]:
+        """Return the names of all time zones that the JVM has."""
+        found: list[str] = self.ask("zones", "")["zones"]
+        return found
+
+    def offsets(self, zone: str, seconds: Sequence[int]) -> list[int]:
+        """Return the offsets of a zone, in milliseconds, at seconds since the epoch."""
+        found: list[int] = self.ask("offsets", "", zone=zone, seconds=list(seconds))["offsets"]
+        return found
+
     # ---- making and altering
 
     def create(
