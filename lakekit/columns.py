@@ -9,7 +9,7 @@ Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes 
 functions of this module. Text is read as a name, not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_column`, `with_row_index`,
 `with_columns(**{name: …})` and the schemas of frames.
 
-Columns that lakekit adds are called by `internal`: names that no table may have (`lakekit.types.names`), and that are never patterns.
+Columns that lakekit adds are called by the constants of this module: names that no table may have (`lakekit.types.names`), and that are no patterns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import polars as pl
 import polars.selectors as cs
 
-from lakekit.types.names import INTERNAL_PREFIX, is_internal
+from lakekit.types.names import INTERNAL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +35,6 @@ __all__ = [
     "FILE",
     "GROUP",
     "HASH",
-    "INTERNAL_PREFIX",
     "KEY",
     "LEVEL",
     "PATH",
@@ -47,9 +46,9 @@ __all__ = [
     "cols",
     "drop_columns",
     "internal",
-    "is_internal",
     "is_pattern",
     "select_by_name",
+    "series_field",
     "struct_field",
 ]
 
@@ -84,7 +83,7 @@ AFTER: Final = "\x1fafter"
 
 
 def internal(word: str, name: str = "") -> str:
-    """Return the name of a column that lakekit adds to a frame: `internal("row")`, or one for each column of the table: `internal("before", "v")`."""
+    """Return the name of a column that lakekit adds: `internal("row")`, or `internal("before", "v")` where there is one for each column of a table."""
     return f"{INTERNAL_PREFIX}{word}.{name}" if name else f"{INTERNAL_PREFIX}{word}"
 
 
@@ -121,6 +120,13 @@ def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> 
 def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:
     """Return the frame with exactly these columns cast to these types."""
     return frame.with_columns(col(name).cast(dtype) for name, dtype in types.items())
+
+
+def series_field(struct: pl.Series, name: str) -> pl.Series:
+    """Return the part of exactly this name of a series of structs."""
+    if not is_pattern(name):
+        return struct.struct.field(name)
+    return struct.to_frame(VALUE).select(struct_field(pl.col(VALUE), name)).to_series()
 
 
 def struct_field(struct: pl.Expr, name: str) -> pl.Expr:

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket.flush import by_key
+from lakekit.columns import PLACE, cols
 from lakekit.errors import StorageFailed
 from lakekit.world import lock
 
@@ -33,7 +34,6 @@ CHUNK_BYTES = 4 << 20
 """About how many bytes of memory a chunk of a spilled run takes."""
 _LEAST_ROWS, _MOST_ROWS = 256, 1 << 16
 _CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompressed", "lz4": "lz4"}
-_AT = "_lakekit_at"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -171,16 +171,16 @@ class Buffer:
             places=tuple(self.spill.put(chunk) for chunk in chunks),
             rows=tuple(chunk.height for chunk in chunks),
             sizes=tuple(int(chunk.estimated_size()) for chunk in chunks),
-            firsts=placed.select(self.key).gather_every(rows),
+            firsts=placed.select(cols(self.key)).gather_every(rows),
         )
 
     def _cuts(self, memory_bytes: int) -> pl.DataFrame:
         """Keys at which sections begin, ascending and distinct."""
-        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(pl.Series(_AT, [size for run in self._runs for size in run.sizes]))
+        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(pl.Series(PLACE, [size for run in self._runs for size in run.sizes]))
         placed = by_key(firsts, self.key)
-        number = placed[_AT].cum_sum().to_numpy() // max(memory_bytes, 1)
+        number = placed[PLACE].cum_sum().to_numpy() // max(memory_bytes, 1)
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
-        return placed[starts].select(self.key).unique(maintain_order=True)
+        return placed[starts].select(cols(self.key)).unique(maintain_order=True)
 
     def _bounds(self, run: Run, cuts: pl.DataFrame) -> list[tuple[int, int]]:
         """Where each section begins in a run, and where the last ends: chunk and row."""
@@ -188,7 +188,7 @@ class Buffer:
         for at in range(cuts.height):
             cut = cuts[at]
             chunk = _smaller(run.firsts, cut, self.key)
-            found.append((chunk - 1, _smaller(self.spill.get(*run.places[chunk - 1]).select(self.key), cut, self.key)) if chunk else (0, 0))
+            found.append((chunk - 1, _smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
         return [*found, (len(run.rows), 0)]
 
     def _between(self, run: Run, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
@@ -202,5 +202,5 @@ class Buffer:
 
 def _smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
     """How many of some sorted keys are smaller than another: before equal ones the other stays first."""
-    both = pl.concat([cut.select(key), keys.select(key)]).with_row_index(_AT)
-    return int(by_key(both, key)[_AT].arg_min() or 0)
+    both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(PLACE)
+    return int(by_key(both, key)[PLACE].arg_min() or 0)

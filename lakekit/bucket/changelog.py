@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import polars as pl
 
-from lakekit.bucket.read import LEVEL
+from lakekit.columns import KEY, LEVEL, cols
 from lakekit.lsm import changelog, keys as keyed, merge
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.rule import MergeRule
     from lakekit.types import Field
 
-_NUMBER = "_lakekit_key"
+
 """The number of a row's key among those of its section."""
 _FOUND_LEVEL = np.iinfo(np.int32).max
 """The level that looked up rows take part with: above all others."""
@@ -79,7 +79,7 @@ def by_full_compaction(section: pl.DataFrame, rule: MergeRule, max_level: int, c
     touched = groups.any(below)
     result = _numbered(section, groups, rule)
     before = np.flatnonzero(~below & touched[groups.number])
-    return result.drop(_NUMBER), _told(section[before].drop(LEVEL), groups.number[before], result, touched, compared)
+    return result.drop(KEY), _told(section[before].drop(LEVEL), groups.number[before], result, touched, compared)
 
 
 def by_lookup(
@@ -96,15 +96,15 @@ def by_lookup(
     high = _lowest_above(levels, groups)
     found, number = _looked_up(section, rule, groups, high < 0, previous)
     touched = groups.any(levels == 0)
-    older = found.with_columns(pl.lit(_FOUND_LEVEL, pl.Int32).alias(LEVEL)).select(section.columns)
+    older = found.with_columns(pl.lit(_FOUND_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     together = pl.concat([older, section])
     numbers = np.concatenate([number, groups.number])
-    result = merge.merge(together.with_columns(pl.Series(_NUMBER, numbers)), rule, keep_deletes=True)
+    result = merge.merge(together.with_columns(pl.Series(KEY, numbers)), rule, keep_deletes=True)
     if not tells:
-        return result.drop(_NUMBER), None
+        return result.drop(KEY), None
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
-    return result.drop(_NUMBER), _told(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
+    return result.drop(KEY), _told(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
 
 
 def of_first_rows(section: pl.DataFrame, rule: MergeRule, previous: Previous, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
@@ -116,9 +116,9 @@ def of_first_rows(section: pl.DataFrame, rule: MergeRule, previous: Previous, *,
     elsewhere = np.zeros(len(groups), bool)
     elsewhere[number] = True
     result = _numbered(section, groups, rule)
-    mine = result[_NUMBER].to_numpy()
-    kept = result.drop(_NUMBER).filter(pl.Series(~elsewhere[mine]))
-    return kept, result.drop(_NUMBER).filter(pl.Series(~(elsewhere | known)[mine])) if tells else None
+    mine = result[KEY].to_numpy()
+    kept = result.drop(KEY).filter(pl.Series(~elsewhere[mine]))
+    return kept, result.drop(KEY).filter(pl.Series(~(elsewhere | known)[mine])) if tells else None
 
 
 # ---- keys of a section -------------------------------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _groups(section: pl.DataFrame, rule: MergeRule) -> Groups:
 
 def _numbered(section: pl.DataFrame, groups: Groups, rule: MergeRule) -> pl.DataFrame:
     """The merged rows with the numbers of their keys: a column that no rule knows is that of the newest row."""
-    return merge.merge(section.with_columns(pl.Series(_NUMBER, groups.number)), rule, keep_deletes=True)
+    return merge.merge(section.with_columns(pl.Series(KEY, groups.number)), rule, keep_deletes=True)
 
 
 def _lowest_above(levels: Array, groups: Groups) -> Ints:
@@ -153,12 +153,12 @@ def _looked_up(section: pl.DataFrame, rule: MergeRule, groups: Groups, wanted: B
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
-    asked = section[groups.rows[groups.starts[numbers]]].select(rule.key)
+    asked = section[groups.rows[groups.starts[numbers]]].select(cols(rule.key))
     found = previous(asked)
     if not found.height:
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     # what was asked and what was found, by key: a found row stands right behind its question
-    both = pl.concat([asked, found.select(rule.key)])
+    both = pl.concat([asked, found.select(cols(rule.key))])
     rows, starts = keyed.blocks(keyed.of(both, rule.key))
     first = np.empty(len(rows), np.int64)
     first[rows] = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
@@ -167,6 +167,6 @@ def _looked_up(section: pl.DataFrame, rule: MergeRule, groups: Groups, wanted: B
 
 def _told(before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None) -> pl.DataFrame:
     """The changelog of the keys that were touched."""
-    after = result if touched.all() else result.filter(pl.Series(touched[result[_NUMBER].to_numpy()]))
-    states = numbers, after[_NUMBER].to_numpy()
-    return changelog.difference(before, after.drop(_NUMBER), states, len(touched), compared)
+    after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
+    states = numbers, after[KEY].to_numpy()
+    return changelog.difference(before, after.drop(KEY), states, len(touched), compared)

@@ -25,7 +25,8 @@ from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.read import KIND, LEVEL, SEQUENCE, Merge, check_kinds
+from lakekit.bucket.read import KIND, SEQUENCE, Merge, check_kinds
+from lakekit.columns import LEVEL
 from lakekit.files import kinds
 from lakekit.files.places import data_file_path, every_path
 from lakekit.files.read import refused, scan_files

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.codec import binary_row
+from lakekit.columns import col
 from lakekit.errors import InvalidOption
 from lakekit.meta import schemas
 from lakekit.types import TIMESTAMPS, Instant
@@ -40,7 +41,7 @@ class Expiry:
 
     def alive(self) -> pl.Expr:
         """A condition that holds for rows to be kept."""
-        seconds = _seconds(pl.col(self.field.name), self.field.type)
+        seconds = _seconds(col(self.field.name), self.field.type)
         return (seconds >= self.oldest_s).fill_null(value=True)
 
     def is_due(self, file: DataFile) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket.read import KIND
+from lakekit.columns import cols
 from lakekit.lsm import age, keys as keyed, merge
 from lakekit.lsm.arrays import is_whole, values
 
@@ -35,7 +36,7 @@ def flush(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     """
     rule = _upward(rule)
     if not merge.chooses(rule):
-        return by_key(merge.merge(section, rule, keep_deletes=True).select(section.columns), rule.key)
+        return by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
     # sorted first, equal keys are neighbours; rows of one key keep their order, so that their places say which is newer
     placed = by_key(section, rule.key)
     if not rule.merges_lone and _all_differ(placed, rule.key):

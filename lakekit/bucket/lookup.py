@@ -20,7 +20,8 @@ import polars as pl
 
 from lakekit.bucket import held_keys, slices
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.read import LEVEL, ROW, SYSTEM
+from lakekit.bucket.read import SYSTEM
+from lakekit.columns import LEVEL, PLACE, ROW, col, cols
 from lakekit.files.places import data_file_path
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 4_000_000
 """Rows whose keys are looked through at once; a file of more is looked through by itself."""
-_PLACE = "_lakekit_place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Found:
 
 
 def lookup(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
-    """The newest older row of each of `keys` (the key columns are enough), with `columns` (of the table, or of `SYSTEM`), then `_level`.
+    """The newest older row of each of `keys` (the key columns are enough), with `columns` (of the table, or of `SYSTEM`), then the level.
 
     Raises `Corrupt`, `FileMissing`, `Unsupported`, as reading does.
     """
@@ -78,7 +78,7 @@ def lookup(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
         return Found(rows=_none(older, columns), positions={})
     numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
     found = None if numbers is None else _by_number(older, numbers, columns)
-    return _by_join(older, keys.unique(older.key), columns) if found is None else found
+    return _by_join(older, keys.unique(cols(older.key)), columns) if found is None else found
 
 
 def _by_number(older: Older, numbers: Ints, columns: Sequence[str]) -> Found | None:
@@ -132,7 +132,7 @@ def _among(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
 
 def _by_join(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
     """The same for keys of any columns, distinct, by reading the keys of files."""
-    left = _as_bits(keys.select(older.key))
+    left = _as_bits(keys.select(cols(older.key)))
     parts = [_none(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
@@ -140,7 +140,7 @@ def _by_join(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
             hits = _hits(older, files, left)
             if not hits.height:
                 continue
-            left = left.join(hits, on=older.key, how="anti", nulls_equal=True, maintain_order="left")
+            left = left.join(hits, on=cols(older.key), how="anti", nulls_equal=True, maintain_order="left")
             where = _by_file(files, hits[ROW].to_numpy())
             positions |= where
             level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
@@ -155,8 +155,8 @@ def _touched(older: Older, files: Sequence[DataFile], keys: pl.DataFrame) -> lis
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds stand before equal keys, upper bounds behind them
-    every = pl.concat([low, keys.select(older.key), high]).with_columns(pl.Series(_PLACE, np.arange(len(kinds))))
-    order = by_key(every, older.key)[_PLACE].to_numpy()
+    every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(pl.Series(PLACE, np.arange(len(kinds))))
+    order = by_key(every, older.key)[PLACE].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
     passed = np.cumsum(kinds == 1)
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
@@ -183,12 +183,12 @@ def _hits(older: Older, files: Sequence[DataFile], left: pl.DataFrame) -> pl.Dat
     first = older.key[0]
     bounds = []
     if handle.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
-        bounds = [pl.col(first).is_between(*ends(left[first]))]
+        bounds = [col(first).is_between(*ends(left[first]))]
     deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
     scan = scan_files(handle, files, paths, handle.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
     with refused(handle, paths):
         found = scan.collect()
-    return _as_bits(found).join(left, on=older.key, how="semi", nulls_equal=True, maintain_order="left")
+    return _as_bits(found).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _by_file(files: Sequence[DataFile], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
@@ -209,7 +209,7 @@ def _rows(older: Older, files: Sequence[DataFile], where: Mapping[str, NDArray[n
     masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
     scan = scan_files(handle, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
     with refused(handle, paths):
-        return scan.select(columns).collect()
+        return scan.select(cols(columns)).collect()
 
 
 def _none(older: Older, columns: Sequence[str]) -> pl.DataFrame:

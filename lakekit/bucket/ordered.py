@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import slices
+from lakekit.columns import PLACE, col
 from lakekit.errors import InvalidOption
 from lakekit.files.read import refused
 from lakekit.lsm import curves, keys
@@ -33,7 +34,7 @@ Strategy = Literal["order", "zorder", "hilbert"]
 """By the columns one after another; by their bits in turn; along a curve through all of them."""
 STRATEGIES = ("order", "zorder", "hilbert")
 CLUSTERING = "clustering.columns"
-PLACE = "_lakekit_place"
+
 _UNORDERED = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
 _MOST_ZORDER = 4
 """So many columns are in a z-order where nobody says; more follow a Hilbert curve."""
@@ -52,7 +53,7 @@ class Ordering:
 
     def keys(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns whose order is that of the rows: nulls first."""
-        columns = frame.select(field.name for field in self.fields)
+        columns = frame.select(col(field.name) for field in self.fields)
         if self.strategy == "order":
             return columns
         return (curves.z_order(columns, self.text_bytes) if self.strategy == "zorder" else curves.hilbert(columns)).to_frame()

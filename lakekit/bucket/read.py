@@ -10,7 +10,7 @@ key alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from polars.io.plugins import register_io_source
 
 from lakekit import world
 from lakekit.bucket import slices
+from lakekit.columns import LEVEL, ROW, cols, drop_columns
 from lakekit.errors import Corrupt
 from lakekit.files.kinds import is_counted
 from lakekit.files.read import refused, scan_files
@@ -35,11 +36,8 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFile
     from lakekit.types import Field
 
-ROW = "_lakekit_row"
-"""The position of a row among all rows of the bucket's files; never reaches a caller."""
-KIND = "_VALUE_KIND"
-SEQUENCE = "_SEQUENCE_NUMBER"
-LEVEL = "_level"
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
 FEW = 0.1
 """Below this share of all versions, those that satisfy a condition are worth looking up."""
 SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
@@ -91,7 +89,7 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[st
         wanted = list(schema) if with_columns is None else with_columns
         found = _found(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
         # who asks for no column, as for row numbers alone, asks how many rows there are: a frame keeps its height when its last column is dropped
-        yield from found if wanted else (frame.drop(frame.columns) for frame in found)
+        yield from found if wanted else (drop_columns(frame, frame.columns) for frame in found)
 
     return register_io_source(source, schema=schema, is_pure=True)
 
@@ -122,7 +120,7 @@ def _first(pieces: Iterable[Merge], wanted: Sequence[str], predicate: pl.Expr | 
     for piece in pieces:
         found = rows(piece, used, None).head(n_rows)
         n_rows -= found.height
-        yield (found if predicate is None else found.filter(predicate)).select(wanted)
+        yield (found if predicate is None else found.filter(predicate)).select(cols(wanted))
         if n_rows == 0:
             return
 
@@ -151,14 +149,14 @@ def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: p
     if not merge.chooses(task.rule):
         check_kinds(found[KIND], task.paths)
         merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
-        return (merged if condition is None else merged.filter(condition)).select(names)
+        return (merged if condition is None else merged.filter(condition)).select(cols(names))
     kinds = _has_kinds(task)
     if kinds:
         check_kinds(found[KIND], task.paths)
     mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     asked = [] if condition is None else condition.meta.root_names()
-    chosen = found.select(list(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
-    return (chosen if condition is None else chosen.filter(condition)).select(names)
+    chosen = found.select(cols(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
+    return (chosen if condition is None else chosen.filter(condition)).select(cols(names))
 
 
 def _has_kinds(task: Merge) -> bool:
@@ -181,18 +179,18 @@ def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr) -> pl.DataF
     payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
     found = payload.filter(*task.bounds, condition).collect()
     if not found.height:
-        return found.select(names)
+        return found.select(cols(names))
     needed = {*task.rule.key, *task.rule.sequence_fields}
     system = _age(task, {KIND} if kinds else set())
     keys = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW).filter(*task.bounds).collect()
     if kinds:
         check_kinds(keys[KIND], task.paths)
     if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
-        keys = keys.join(found.select(task.rule.key), on=task.rule.key, how="semi", nulls_equal=True, maintain_order="left")
+        keys = keys.join(found.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
     mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
     wins[keys[ROW].to_numpy()[mask]] = True
-    return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(names)
+    return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
 
 
 def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:

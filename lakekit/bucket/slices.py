@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import binary_row
+from lakekit.columns import col, cols
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import runs
@@ -74,7 +75,7 @@ def _sampled(task: Merge, pieces: int) -> list[Merge]:
     names = [field.name for field in fields]
     with refused(task.handle, task.paths):
         scan = scan_files(task.handle, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
-        found = scan.filter(*task.bounds).gather_every(every).collect().sort(names)
+        found = scan.filter(*task.bounds).gather_every(every).collect().sort(cols(names))
     places = np.arange(1, pieces) * found.height // pieces
     cuts = found[np.unique(places)].unique(maintain_order=True) if found.height else found
     bounds = [None, *(_from(cuts[at]) for at in range(cuts.height)), None]
@@ -84,9 +85,9 @@ def _sampled(task: Merge, pieces: int) -> list[Merge]:
 def _from(key: pl.DataFrame) -> pl.Expr:
     """Keys that do not come before one."""
     *others, last = key.columns
-    found = pl.col(last) >= pl.lit(key[last])
+    found = col(last) >= pl.lit(key[last])
     for name in reversed(others):
-        found = (pl.col(name) > pl.lit(key[name])) | ((pl.col(name) == pl.lit(key[name])) & found)
+        found = (col(name) > pl.lit(key[name])) | ((col(name) == pl.lit(key[name])) & found)
     return found
 
 

@@ -18,8 +18,9 @@ import numpy as np
 from lakekit.bucket.compact import Job, compact
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.lookup import Older, lookup
-from lakekit.bucket.read import KIND, LEVEL, SEQUENCE
+from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.vectors import Vectors
+from lakekit.columns import LEVEL
 from lakekit.lsm import universal
 from lakekit.lsm.levels import Levels
 from lakekit.world import wall_clock_ms

@@ -25,6 +25,7 @@ from lakekit.bucket.clustered import Clustered, clusters_buckets
 from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.restore import check_buckets
 from lakekit.bucket.tree import Tree
+from lakekit.columns import cols
 from lakekit.files.places import every_path
 from lakekit.files.write import Target, write_run
 from lakekit.lsm import rule as rules
@@ -232,7 +233,7 @@ class BucketWriter:
 
     def _sorted(self, sections: Iterable[pl.DataFrame], order: Ordering) -> Iterable[pl.DataFrame]:
         """Append rows as `clustering.columns` wants them."""
-        return (flushing.by_key(section, order.names).select(self.handle.schema.names) for section in sections)
+        return (flushing.by_key(section, order.names).select(cols(self.handle.schema.names)) for section in sections)
 
     # ---- messages
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.care.distinct import Distinct, count
+from lakekit.columns import col, cols
 from lakekit.commit import attempt, publish
 from lakekit.commit.attempt import Step
 from lakekit.commit.changes import NOTHING, Changes
@@ -111,7 +112,7 @@ def _has_bounds(field: Field) -> bool:
 def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What all rows look like."""
     names = read_names(source, fields)
-    return [seen(source.handle, fields, lazy.lazy(source).select(names).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
+    return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
 
 
 def read_names(source: Scan, fields: Sequence[Field]) -> list[str]:
@@ -138,7 +139,7 @@ def _of(handle: Handle, fields: Sequence[Field]) -> pl.DataFrame:
 
 
 def _questions(field: Field) -> list[pl.Expr]:
-    column = pl.col(field.name)
+    column = col(field.name)
     found = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
     if _has_bounds(field):
         found += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
@@ -154,13 +155,13 @@ _AS = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": p
 
 def _summed(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     rows = pl.concat(parts)
-    return rows.select(_AS[name.partition(" ")[0]](pl.col(name)) for name in rows.columns if not name.startswith("distinct "))
+    return rows.select(_AS[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
 
 
 def _together(handle: Handle, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
     """What all parts say."""
     every = [*parts, seen(handle, fields, ())]
-    bounds = [_text(field, pl.col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
+    bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
     told = _summed(every).with_columns(bounds).row(0, named=True)
     return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}
 

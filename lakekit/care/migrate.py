@@ -23,6 +23,7 @@ import pyarrow as pa
 from lakekit.care import whole
 from lakekit.care.whole import State
 from lakekit.codec import binary_row
+from lakekit.columns import col
 from lakekit.commit import publish
 from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.files import places, read, shape as shapes
@@ -201,7 +202,7 @@ def _check_inside(handle: Handle, one: Taken, partition: bytes, file: DataFile) 
     own = replace(handle.schema, fields=tuple(replace(field, type=one.inside.get(field.name, field.type)) for field in handle.schema.fields))
     frame = read.scan_files(handle.with_schema(own), [file], [one.path], own.fields_of(one.inside))
     said = _constants(handle, partition)
-    differs = [pl.col(name).cast(said[name].dtype, strict=False).ne_missing(pl.lit(said[name]).first()).any() for name in one.inside]
+    differs = [col(name).cast(said[name].dtype, strict=False).ne_missing(pl.lit(said[name]).first()).any() for name in one.inside]
     for name, wrong in frame.select(differs).collect().to_dict(as_series=False).items():  # scalar: one a partition column
         if wrong[0]:
             msg = f"{one.path}: rows have another value in column {name} than their folder says, {said[name].item()!r}, which the table would go by"

@@ -26,6 +26,7 @@ from lakekit.bucket.vectors import Vectors
 from lakekit.care import chosen
 from lakekit.care.append_files import BUCKET
 from lakekit.care.rescale import STRICT
+from lakekit.columns import col
 from lakekit.commit import abandoned
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
@@ -200,10 +201,10 @@ def _merged(handle: Handle, standing: Standing, latest: Snapshot, partition: byt
 
 
 def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFrame]:
-    return lambda fields: source.select([field.name for field in fields])
+    return lambda fields: source.select([col(field.name) for field in fields])
 
 
 def _inside(handle: Handle, partition: bytes) -> list[pl.Expr]:
     """What is true of the rows of a partition."""
     values = partition_frame(handle, pa.array([partition], pa.binary()))
-    return [pl.col(column.name).is_null() if column.null_count() else pl.col(column.name) == pl.lit(column) for column in values.get_columns()]
+    return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

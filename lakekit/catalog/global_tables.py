@@ -16,6 +16,7 @@ import polars as pl
 from lakekit import world
 from lakekit.catalog.names import SYSTEM
 from lakekit.catalog.uris import hidden
+from lakekit.columns import cols
 from lakekit.errors import LakekitError, TableNotFound
 from lakekit.options.option import read_long
 from lakekit.options.secrets import shown_options
@@ -92,7 +93,7 @@ def partitions(catalog: Catalog) -> pl.DataFrame:
             found = inside.partition_sums(handle)
         except LakekitError:
             continue
-        frames.append(found.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), pl.col(*list(_PARTITIONS)[2:])))
+        frames.append(found.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
     return pl.concat(frames)
 
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from lakekit import registry
 from lakekit.catalog.metastore import KeepsViews, some
+from lakekit.columns import col
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
 from lakekit.format.dtypes import paimon_type
 from lakekit.model import json_facts
@@ -54,7 +55,7 @@ class View:
         if len(given) != len(names):
             msg = f"view {self.name} has the columns {', '.join(names)}, and its query now gives {', '.join(given)}: make it again"
             raise InvalidOption(msg, key="query", value=self.query[:200])
-        return found.select(pl.col(own).alias(name) for own, name in zip(given, names, strict=True))
+        return found.select(col(own).alias(name) for own, name in zip(given, names, strict=True))
 
     def to_sql(self) -> str:
         """The CREATE VIEW statement that would make a view like this one."""

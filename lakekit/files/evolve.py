@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported
 from lakekit.format import casts
 from lakekit.format.dtypes import polars_type
@@ -82,7 +83,7 @@ def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | 
             column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
         else:
             target = casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
-            column = evolved(pl.col(have.name), have.type, want.type, target)
+            column = evolved(col(have.name), have.type, want.type, target)
         made.append(column.alias(want.name))
     return tuple(made)
 
@@ -101,7 +102,7 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Targe
             for f in want.fields:
                 have = by_id.get(f.id)
                 nothing = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
-                value = nothing if have is None else evolved(column.struct.field(have.name), have.type, f.type, target)
+                value = nothing if have is None else evolved(struct_field(column, have.name), have.type, f.type, target)
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":

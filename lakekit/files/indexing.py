@@ -14,6 +14,7 @@ import polars as pl
 
 from lakekit import registry
 from lakekit.codec import index_container
+from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.options.frozen import Frozen
 from lakekit.types import STRINGS, part
@@ -145,7 +146,7 @@ class Indexing:
 
 
 def _values(index: Index) -> pl.Expr:
-    column = pl.col(index.column)
+    column = col(index.column)
     if index.map_key is None:
         return column
     entry = pl.element().filter(pl.element().struct.field("key") == index.map_key).struct.field("value")

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
+from lakekit.columns import col
 from lakekit.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -50,11 +51,11 @@ def left(
 
 
 def _left_out(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return pl.col(name).map_batches(lambda rows: _among(rows, positions, found=False), return_dtype=pl.Boolean, is_elementwise=True)
+    return col(name).map_batches(lambda rows: _among(rows, positions, found=False), return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def _chosen(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return pl.col(name).map_batches(lambda rows: _among(rows, positions, found=True), return_dtype=pl.Boolean, is_elementwise=True)
+    return col(name).map_batches(lambda rows: _among(rows, positions, found=True), return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.Series:

@@ -16,10 +16,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
 from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.files import positions, unheld
 from lakekit.files.evolve import Evolution, evolution
@@ -42,14 +43,15 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFile
     from lakekit.model.schema import TableSchema
 
-SEQUENCE_NUMBER, VALUE_KIND, LEVEL, FILE = "_SEQUENCE_NUMBER", "_VALUE_KIND", "_level", "_file"
+SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
+VALUE_KIND: Final = "_VALUE_KIND"
 _SYSTEM = {
     SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),
     VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),
     LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),
     FILE: Field(FILE, "STRING NOT NULL"),
 }
-_ROW, _PATH = "__lakekit_row", "__lakekit_path"
+
 _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
@@ -112,9 +114,10 @@ def scan_files(
 ) -> pl.LazyFrame:
     """The rows of `files`, which lie at `paths`, in that order, with the columns `fields` (of today's schema), then those of `system`.
 
-    `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold none: all +I, numbered from the file's smallest), "_level", "_file" (its
-    name). `deletions`: positions of rows that are no more, ascending, by file name; `row_masks`: positions that may match, the others are left out.
-    `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result. `snapshot_id` is for errors.
+    `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold none: all +I, numbered from the file's smallest), `columns.LEVEL`,
+    `columns.FILE` (its name). `deletions`: positions of rows that are no more, ascending, by file name; `row_masks`: positions that may match, the others
+    are left out. `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result.
+    `snapshot_id` is for errors.
 
     Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a shredded VARIANT, a forbidden type change) before anything runs;
     running the frame may raise `ValueOutOfRange` and `Corrupt`, with the file's path. Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files`
@@ -204,7 +207,7 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
     if group.native:
         _look_inside(job, group, counts=positional and (counted or len(group.files) > 1))
-    row = job.row_index or _ROW
+    row = job.row_index or ROW
     start = group.start if job.row_index is not None else 0
     frame = _scan(job, group, (row, start) if positional or numbered else None)
     if positional:
@@ -219,13 +222,13 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     )
     if plain:
         return frame
-    index = [pl.col(row)] if job.row_index is not None else []
+    index = [col(row)] if job.row_index is not None else []
     values = evolved.columns if evolved.telling is None else evolved.telling(partial(_traced, job, group))
     columns = [*index, *_whole_columns(job, group, values[: len(job.fields)]), *(_system(job, group, name, row, start) for name in job.system)]
     if evolved.held:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
-    return frame.with_columns(columns).select(column.meta.output_name() for column in columns)
+    return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
 
 
 def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
@@ -233,7 +236,7 @@ def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequenc
     if not group.unheld:
         return values
     sources = {job.handle.storage.polars(path) or path: path for path in group.paths}
-    named = _PATH if group.native else None
+    named = PATH if group.native else None
     return [
         unheld.filled(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
         for field, value in zip(job.fields, values, strict=True)
@@ -245,7 +248,7 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     handle, fields = job.handle, group.evolution.held
     if group.native:
         sources = [handle.storage.polars(path) or path for path in group.paths]
-        named = _PATH if FILE in job.system or group.unheld else None
+        named = PATH if FILE in job.system or group.unheld else None
         opening = handle.storage.polars_options()
         return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
@@ -331,23 +334,27 @@ def _row_count(handle: Handle, file: DataFile, path: str) -> int:
 
 
 def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
-    match name:
-        case "_level":
-            return pl.lit(group.files[0].level, pl.Int32).alias(name)
-        case "_file" if group.native:
-            sources = [job.handle.storage.polars(path) or path for path in group.paths]
-            names = [file.name for file in group.files]
-            if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
-                return pl.col(_PATH).str.split("/").list.last().alias(name)
-            return pl.col(_PATH).replace_strict(sources, names, return_dtype=pl.String).alias(name)
-        case "_file":
-            return pl.lit(group.files[0].name, pl.String).alias(name)
-        case "_SEQUENCE_NUMBER" if not job.is_keyed:
-            first = group.files[0].min_sequence_number - start
-            return (pl.col(row).cast(pl.Int64) + first).alias(name)
-        case "_VALUE_KIND" if not job.is_keyed:
-            return pl.lit(0, pl.Int8).alias(name)
-    return pl.col(name)
+    if name == LEVEL:
+        return pl.lit(group.files[0].level, pl.Int32).alias(name)
+    if name == FILE:
+        return _file_name(job, group).alias(name)
+    if name == SEQUENCE_NUMBER and not job.is_keyed:
+        first = group.files[0].min_sequence_number - start
+        return (col(row).cast(pl.Int64) + first).alias(name)
+    if name == VALUE_KIND and not job.is_keyed:
+        return pl.lit(0, pl.Int8).alias(name)
+    return col(name)
+
+
+def _file_name(job: Job, group: Group) -> pl.Expr:
+    """Return the name of the file that each row of a scan lies in."""
+    if not group.native:
+        return pl.lit(group.files[0].name, pl.String)
+    sources = [job.handle.storage.polars(path) or path for path in group.paths]
+    names = [file.name for file in group.files]
+    if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
+        return pl.col(PATH).str.split("/").list.last()
+    return pl.col(PATH).replace_strict(sources, names, return_dtype=pl.String)
 
 
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
@@ -365,7 +372,7 @@ def _traced(job: Job, group: Group, wrong: ValueOutOfRange) -> ValueOutOfRange:
     for file, path in zip(group.files, group.paths, strict=True):
         alone = _frame(replace(job, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
         try:
-            alone.select(names).collect()
+            alone.select(cols(names)).collect()
         except ValueOutOfRange as again:
             if again.message.endswith(wrong.message):
                 return again

@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import binary_row
+from lakekit.columns import col
 from lakekit.format.dtypes import polars_type
 from lakekit.meta import schemas
 from lakekit.model import partition as partitions
@@ -78,7 +79,7 @@ def filled(handle: Handle, field: Field, column: pl.Expr, sources: Mapping[str, 
         said = pl.lit(value, polars_type(field.type))
         return said if _is_aggregated(handle) else pl.coalesce(column, said)
     fill = partial(_filled, handle=handle, field=field, sources=sources)
-    return pl.struct(column.alias("value"), pl.col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(handle, field), is_elementwise=True)
+    return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(handle, field), is_elementwise=True)
 
 
 def _dtype(handle: Handle, field: Field) -> pl.DataType:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import cast_columns, col
 from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
 from lakekit.folder import listing
 from lakekit.format.dtypes import polars_schema
@@ -105,9 +106,9 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
 def _frame(rows: list[tuple[Any, ...]], handle: Handle) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _TOLD}
-    frame = pl.DataFrame(rows, schema=plain, orient="row").cast({name: schema[name] for name in _TOLD})
+    frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _TOLD})
     whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _TOLD)
-    return whole.select(field.name for field in handle.schema.fields)
+    return whole.select(col(field.name) for field in handle.schema.fields)
 
 
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------

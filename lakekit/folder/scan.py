@@ -14,6 +14,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from lakekit import world
+from lakekit.columns import col, cols
 from lakekit.errors import Corrupt, InvalidOption
 from lakekit.folder import kinds, listing
 from lakekit.format import orc, parquet
@@ -70,7 +71,7 @@ def _frame(handle: Handle, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
         there = [one for one in files if one.size_bytes]
         if there:
             literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in told]
-            parts.append(_scan(handle, there).with_columns(literals).select(field.name for field in schema.fields))
+            parts.append(_scan(handle, there).with_columns(literals).select(col(field.name) for field in schema.fields))
     if not parts:
         return pl.LazyFrame(schema=polars_schema(schema.fields, timestamp_unit=unit))
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -132,7 +133,7 @@ class TextFiles:
         needed = [*names, *sorted(asked - set(names))]
         left = n_rows
         for frame in world.ahead(partial(self._parsed, needed), self._blocks(), world.core_count()):
-            kept = frame if predicate is None else frame.filter(predicate).select(names)
+            kept = frame if predicate is None else frame.filter(predicate).select(cols(names))
             if left is not None:
                 kept = kept.head(left)
                 left -= kept.height

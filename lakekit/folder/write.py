@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lakekit.columns import col
 from lakekit.commit.outcome import Commit
 from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.files.file_names import extension, file_names
@@ -197,7 +198,7 @@ class _Writing:
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.folder_of(values)
         found = self.folders.setdefault(directory, _Folder(directory, file_names(self.handle)))
-        rows = rows.select(field.name for field in self.fields)
+        rows = rows.select(col(field.name) for field in self.fields)
         target = self.handle.options.rolling_size_bytes
         while rows.height:
             file = found.open = found.open or self._begin(found)

@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import avro as container, avro_schema
+from lakekit.columns import col
 from lakekit.errors import Corrupt
 from lakekit.format import avro_write, blocks, decimals
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
@@ -153,8 +154,8 @@ def _logical(field: Field, node: Node, path: str, timestamp_unit: str | None) ->
         return _leaf(column, t, micros, timestamp_unit)
 
     micros = _check(field.type, node, field.name, path)
-    changed = blocks.rebuilt(pl.col(field.name), field.type, leaf)
-    return (pl.col(field.name) if changed is None else changed).alias(field.name)
+    changed = blocks.rebuilt(col(field.name), field.type, leaf)
+    return (col(field.name) if changed is None else changed).alias(field.name)
 
 
 def _check(t: DataType, node: Node, where: str, path: str) -> dict[DataType, bool]:

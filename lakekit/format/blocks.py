@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.external_reader import FileReader, FileReaderBuilder
 
+from lakekit.columns import struct_field
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.types import DataType, part
 
@@ -140,10 +141,10 @@ def rebuilt(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl
             values = pl.element().struct.field("value") if value is None else value
             return column.list.eval(pl.struct(keys.alias("key"), values.alias("value")))
         case "ROW":
-            changed = [rebuilt(column.struct.field(f.name), f.type, leaf) for f in t.fields]
+            changed = [rebuilt(struct_field(column, f.name), f.type, leaf) for f in t.fields]
             if all(one is None for one in changed):
                 return None
-            parts = [column.struct.field(f.name) if one is None else one for f, one in zip(t.fields, changed, strict=True)]
+            parts = [struct_field(column, f.name) if one is None else one for f, one in zip(t.fields, changed, strict=True)]
             made = pl.struct(one.alias(f.name) for one, f in zip(parts, t.fields, strict=True))
             return pl.when(column.is_not_null()).then(made)
     return leaf(column, t)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
 from lakekit.format import casts_from_text, decimals, texts
 from lakekit.format.dtypes import polars_type, unit_of
@@ -116,7 +117,7 @@ def _to_text(held: DataType, want: DataType, target: Target) -> Callable[[pl.Ser
 
 
 def _printed_column(column: pl.Series, *, held: DataType, fits: DataType | None, zone: str) -> pl.Series:
-    text = printed(pl.col(column.name), held, zone)
+    text = printed(col(column.name), held, zone)
     return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
 
 
@@ -149,7 +150,7 @@ def _printed_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
         return printed(part, u, zone).fill_null("null")
 
     if t.root == "ROW":
-        parts = [inner(column.struct.field(f.name), f.type) for f in t.fields]
+        parts = [inner(struct_field(column, f.name), f.type) for f in t.fields]
         text = pl.concat_str(pl.lit("{"), pl.concat_str(parts, separator=", ") if parts else pl.lit(""), pl.lit("}"))
         return pl.when(column.is_not_null()).then(text)
     if t.root == "MAP":
@@ -184,7 +185,7 @@ def _saturated(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     """Java's (int) and (long) stop at the ends; smaller types are cut out of an int."""
     wide, top = (pl.Int64, 2.0**63) if dtype == pl.Int64 else (pl.Int32, 2.0**31)
     last = int(top) - 1
-    value = pl.col(column.name).cast(pl.Float64)
+    value = col(column.name).cast(pl.Float64)
     inside = pl.when((value < top) & (value >= -top)).then(value).cast(wide)
     ends = pl.when(value.is_nan()).then(0).when(value >= top).then(last).when(value < -top).then(-last - 1)
     return column.to_frame().select(pl.coalesce(inside, ends.cast(wide)).cast(dtype, wrap_numerical=True).alias(column.name)).to_series()

@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import orc
 
+from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
 from lakekit.format import blocks, orc_tail, orc_times, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
@@ -71,7 +72,7 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
             yield pl.DataFrame(height=file.nrows).with_columns(missing[name] for name in columns)
             return
         for frame in _stripes(file, source, inside, path, zones):
-            yield frame.with_columns(missing[name] for name in columns if name in missing).select(columns)
+            yield frame.with_columns(missing[name] for name in columns if name in missing).select(cols(columns))
 
     return blocks.Opened(row_count=int(file.nrows), batches=batches)
 
@@ -126,7 +127,7 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
 
     if not _fits(field.type, arrow):
         raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
-    column = pl.col(field.name)
+    column = col(field.name)
     column = column.cast(_listed(arrow)) if field.type.holds(MAPS) else column
     changed = blocks.rebuilt(column, field.type, leaf)
     return (column if changed is None else changed).cast(polars_type(field.type, timestamp_unit=unit)).alias(field.name)

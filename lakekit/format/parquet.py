@@ -22,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.format import blocks, parquet_write
 from lakekit.format.arrange import FIRST_DAY_NS
@@ -107,8 +108,8 @@ def scan_bytes(
             parts = [(data, [name for name in columns if name not in arrow])]
             if apart := [name for name in columns if name in arrow]:
                 parts.append((_plain_pages(data, apart), apart))
-            frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(names).collect() for some, names in parts if names]
-            yield pl.concat(frames, how="horizontal").select(columns)
+            frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for some, names in parts if names]
+            yield pl.concat(frames, how="horizontal").select(cols(columns))
 
         return blocks.Opened(row_count=rows, batches=batches)
 
@@ -117,7 +118,7 @@ def scan_bytes(
 
 def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
     check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths, opening=opening)
-    return pl.col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
+    return col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
 
 
 def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Series:
@@ -149,7 +150,7 @@ def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool =
     if isinstance(dtype, pl.List):
         return _reaches(column.explode(), tick, above=above, below=below)
     if isinstance(dtype, pl.Struct):
-        return any(_reaches(column.struct.field(f.name), tick, above=above, below=below) for f in dtype.fields)
+        return any(_reaches(series_field(column, f.name), tick, above=above, below=below) for f in dtype.fields)
     return False
 
 

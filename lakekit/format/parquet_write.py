@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import blocks, parquet_chunks, parquet_few, thrift
 from lakekit.format.arrange import Form, arranged, arrow_field
@@ -253,7 +254,9 @@ class ParquetEncoder:
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
         changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None} if self._plan.times else {}
-        some = frame.select([field.name for field in fields]).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
+        some = (
+            frame.select(col(field.name) for field in fields).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
+        )
         _refuse_nulls(some, fields)
         some.write_parquet(
             sink,
@@ -350,7 +353,7 @@ def _leaves(t: DataType) -> int:
 
 def _plain(field: Field) -> pl.Expr | None:
     """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
-    return blocks.rebuilt(pl.col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
+    return blocks.rebuilt(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import col, cols
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format.writing import refuse_type
 from lakekit.lines import quoting, values
@@ -52,13 +53,13 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
         wrong = wrong | bad
         if field.name in names:
             made.append(column.to_frame("v").select(pl.when(~wrong).then(pl.col("v")).alias(field.name)).to_series())
-    frame = pl.DataFrame(made).select(names)
+    frame = pl.DataFrame(made).select(cols(names))
     return frame.filter(~wrong) if how.mode == "dropmalformed" else frame
 
 
 def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
-    texts = frame.select(values.printed(pl.col(field.name), field.type, how).alias(field.name) for field in fields)
+    texts = frame.select(values.printed(col(field.name), field.type, how).alias(field.name) for field in fields)
     ends = ["\n", "\r"] if how.ends_anyhow else [how.line_end]
     blanks = len(fields) == 1 or how.delimiter in BLANK
     for column in texts:

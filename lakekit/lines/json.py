@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.columns import col, struct_field
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import blocks
 from lakekit.format.dtypes import polars_type
@@ -65,7 +66,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
     if not wanted:
         return pl.DataFrame(height=len(found))
     cells = found.struct.unnest()
-    return cells.select(_values(pl.col(name), wanted[name], how, name).alias(name) for name in names)
+    return cells.select(_values(col(name), wanted[name], how, name).alias(name) for name in names)
 
 
 def _held(t: DataType) -> pl.DataType:
@@ -148,10 +149,10 @@ def _parsed(texts: pl.Series, *, t: DataType, how: Lines, name: str) -> pl.Serie
 def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a map with a null key, or a value that holds a line end of its own making."""
     for field in fields:
-        keys = list(_null_keys(pl.col(field.name), field.type))
+        keys = list(_null_keys(col(field.name), field.type))
         if keys and frame.select(pl.any_horizontal(keys).any()).item():
             raise refuse_null_key(field.name, "json")
-    lines = frame.select(_object(((field.name, pl.col(field.name), field.type) for field in fields), how)).to_series()
+    lines = frame.select(_object(((field.name, col(field.name), field.type) for field in fields), how)).to_series()
     if not how.ends_anyhow and lines.str.contains(how.line_end, literal=True).any():
         raise ValueOutOfRange(f"a row holds the line end {how.line_end!r}, which ends a row of the file; leave json.line-delimiter as it is")
     return lines
@@ -172,7 +173,7 @@ def _text(column: pl.Expr, t: DataType, how: Lines) -> pl.Expr:
             pair = pl.concat_str(_text(key, part(t.key), how), pl.lit(":"), _text(value, part(t.value), how))
             found = _joined("{", column.list.eval(pair), "}")
         case "ROW":
-            found = _object(((f.name, column.struct.field(f.name), f.type) for f in t.fields), how)
+            found = _object(((f.name, struct_field(column, f.name), f.type) for f in t.fields), how)
         case _:
             return pl.struct(values.printed(column, t, how).alias("x")).struct.json_encode().str.slice(5).str.head(-1)
     return pl.when(column.is_not_null()).then(found).otherwise(pl.lit("null"))
@@ -192,4 +193,4 @@ def _null_keys(column: pl.Expr, t: DataType) -> Iterator[pl.Expr]:
             yield from (column.list.eval(one).list.any() for one in _null_keys(pl.element().struct.field("value"), part(t.value)))
         case "ROW":
             for f in t.fields:
-                yield from _null_keys(column.struct.field(f.name), f.type)
+                yield from _null_keys(struct_field(column, f.name), f.type)

@@ -8,7 +8,7 @@ Source: ENGINE.md 0.1, 1.3 and 6.6; `UserDefinedSeqComparator`, `SortMergeReader
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 from lakekit.lsm.arrays import RETRACT_BIT, comparable
 
-SEQUENCE = "_SEQUENCE_NUMBER"
-KIND = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
+KIND: Final = "_VALUE_KIND"
 
 
 def ranks(section: pl.DataFrame, rule: MergeRule) -> list[Ints]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from lakekit.columns import struct_field
 from lakekit.lsm import age
 from lakekit.model.row_kind import RowKind
 from lakekit.types import MAPS, part
@@ -86,5 +87,5 @@ def in_order(column: pl.Expr, t: DataType) -> pl.Expr:
             return column.list.eval(entry.sort_by(pl.element().struct.field("key")))
         case "ARRAY":
             return column.list.eval(in_order(pl.element(), part(t.element)))
-    parts = [in_order(column.struct.field(f.name), f.type).alias(f.name) for f in t.fields]
+    parts = [in_order(struct_field(column, f.name), f.type).alias(f.name) for f in t.fields]
     return pl.when(column.is_not_null()).then(pl.struct(parts))

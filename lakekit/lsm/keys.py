@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from lakekit.columns import GROUP, ROW, cols
 from lakekit.lsm.arrays import Array, Bools, Ints, float_bits, is_whole, values
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
     packed = _packed(exact) if len(exact) == len(whole) else None
     if packed is not None:
         return _stable(*packed)
-    placed = columns.with_row_index("_lakekit_row").sort(key, nulls_last=False, maintain_order=True)
-    return placed["_lakekit_row"].to_numpy().astype(np.int64)
+    placed = columns.with_row_index(ROW).sort(cols(key), nulls_last=False, maintain_order=True)
+    return placed[ROW].to_numpy().astype(np.int64)
 
 
 def _stable(codes: Array, low: int, high: int) -> Ints:
@@ -220,9 +221,9 @@ def _parted(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tu
     """Blocks once more, with the keys inside the `mixed` ones told apart by their values."""
     inside = np.zeros(len(rows), np.int64)
     some_rows = np.flatnonzero(mixed[number])
-    numbered = columns[some_rows].with_row_index("_row")
-    groups = numbered.group_by(columns.columns, maintain_order=True).agg(pl.col("_row")).select("_row").with_row_index("_group").explode("_row")
-    inside[some_rows[groups["_row"].to_numpy()]] = groups["_group"].to_numpy()
+    numbered = columns[some_rows].with_row_index(ROW)
+    groups = numbered.group_by(cols(columns.columns), maintain_order=True).agg(pl.col(ROW)).select(ROW).with_row_index(GROUP).explode(ROW)
+    inside[some_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
     again = np.lexsort((np.arange(len(rows)), inside, number))
     fresh = (np.diff(number[again]) != 0) | (np.diff(inside[again]) != 0)
     return again, np.flatnonzero(np.append(True, fresh))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit import registry
+from lakekit.columns import LEVEL
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.versions import LEVEL
 
 if TYPE_CHECKING:
     from lakekit.lsm.arrays import Bools
@@ -21,9 +21,9 @@ def chooses(rule: MergeRule) -> bool:
 
 
 def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> pl.DataFrame:
-    """One row a key, in no particular order, with the section's columns but `_level`.
+    """One row a key, in no particular order, with the section's columns but `columns.LEVEL`.
 
-    `section`: the rows of overlapping runs, oldest run first: the key columns under their table names, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_level` where
+    `section`: the rows of overlapping runs, oldest run first: the key columns under their table names, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, the level where
     the rule needs it, and the columns `rule.needed` names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence
     fields do not say otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`, `InvalidOption`, `SchemaMismatch`.
     """

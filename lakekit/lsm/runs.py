@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from lakekit.columns import col, cols
 from lakekit.lsm.arrays import is_whole, literals, values
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     if whole:
         ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
-        order = both.select(pl.arg_sort_by(both.columns)).to_series()
+        order = both.select(pl.arg_sort_by(cols(both.columns))).to_series()
         placed = both[order]
         changed = placed.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift(1)))).to_series().to_numpy().copy()
         changed[:1] = False
@@ -158,9 +159,9 @@ class KeyRange:
 
     def expr(self) -> pl.Expr | None:
         """The range as a Polars condition; None when it holds every key."""
-        column = pl.col(self.column)
-        above = None if self.low is None else column >= self.low
-        below = None if self.high is None else column < self.high
+        key = col(self.column)
+        above = None if self.low is None else key >= self.low
+        below = None if self.high is None else key < self.high
         return above if below is None else below if above is None else above & below
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakekit.columns import LEVEL
 from lakekit.lsm import age, keys as keyed
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.keys import Keys
     from lakekit.lsm.rule import MergeRule
 
-LEVEL = "_level"
+
 SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
 """What a version does to a column of its key: nothing; aggregate; aggregate as if it had come before; retract; replace; replace, then retract itself."""
 

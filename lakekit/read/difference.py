@@ -16,12 +16,13 @@ Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from lakekit.codec import hashing
+from lakekit.columns import AFTER, BEFORE, GROUP, PLACE, ROW, col, cols, internal
 from lakekit.lsm import age
 from lakekit.lsm.changelog import in_order
 
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-KIND = "_VALUE_KIND"
-SEQUENCE = "_SEQUENCE_NUMBER"
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
 SYSTEM = (KIND, SEQUENCE)
-BUCKET = "_BUCKET"
+BUCKET: Final = GROUP
 _DELETE = 3
-_BEFORE, _AFTER = "_before_", "_after"
 
 
 def of(before: pl.LazyFrame, after: pl.LazyFrame, handle: Handle, rule: MergeRule) -> pl.LazyFrame:
@@ -49,19 +49,25 @@ def of(before: pl.LazyFrame, after: pl.LazyFrame, handle: Handle, rule: MergeRul
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
     others = [name for name in handle.schema.names if name not in key] + list(SYSTEM)
-    old = before.with_columns(pl.lit(True).alias(_BEFORE)).rename({name: _BEFORE + name for name in others})
-    joined = after.with_columns(pl.lit(True).alias(_AFTER)).join(old, on=key, how="full", nulls_equal=True, coalesce=True)
+    old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before(name) for name in others})
+    joined = after.with_columns(pl.lit(True).alias(AFTER)).join(old, on=cols(key), how="full", nulls_equal=True, coalesce=True)
     schema = after.collect_schema()
     return joined.map_batches(partial(_told, handle=handle, rule=rule, names=schema.names()), schema=schema)
 
 
+def _before(name: str) -> str:
+    """Return the name of a column of the state before, beside that of the state after."""
+    return internal("before", name)
+
+
 def _told(joined: pl.DataFrame, *, handle: Handle, rule: MergeRule, names: Sequence[str]) -> pl.DataFrame:
-    there, was = joined[_AFTER].is_not_null().to_numpy(), joined[_BEFORE].is_not_null().to_numpy()
-    gone = ~there & ~_retracts(joined[_BEFORE + KIND])
+    there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
+    gone = ~there & ~_retracts(joined[_before(KIND)])
     found = joined.filter(pl.Series((there & ~was) | gone | _changed(joined, there & was, handle, rule)))
-    is_there = pl.col(_AFTER).is_not_null()
-    columns = [pl.when(is_there).then(name).otherwise(_BEFORE + name).alias(name) if _BEFORE + name in joined.columns else pl.col(name) for name in names]
-    return found.with_columns(pl.when(is_there).then(_BEFORE + KIND).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_BEFORE + KIND)).select(columns)
+    is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
+    columns = [pl.when(is_there).then(col(name)).otherwise(col(_before(name))).alias(name) if _before(name) in both else col(name) for name in names]
+    kind = pl.when(is_there).then(col(_before(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before(KIND))
+    return found.with_columns(kind).select(columns)
 
 
 def _retracts(kinds: pl.Series) -> Mask:
@@ -70,10 +76,11 @@ def _retracts(kinds: pl.Series) -> Mask:
 
 def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) -> Mask:
     """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
-    values = [name for name in handle.schema.names if _BEFORE + name in joined.columns]
-    unlike = [in_order(pl.col(name), t := handle.schema.field(name).type).ne_missing(in_order(pl.col(_BEFORE + name), t)) for name in values]
+    types, both_states = handle.schema.types, set(joined.columns)
+    values = [name for name in handle.schema.names if _before(name) in both_states]
+    unlike = [in_order(col(name), types[name]).ne_missing(in_order(col(_before(name)), types[name])) for name in values]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
-    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_BEFORE + KIND]))
+    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before(KIND)]))
     if not mask.any():
         return mask
     order = _order(joined, both, rule)
@@ -87,7 +94,8 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeRule) -> NDArray[np.int8
     """Whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones; of keys that both states have."""
     names = [*rule.sequence_fields, SEQUENCE]
     pairs = joined.filter(pl.Series(both))
-    sides = [pairs.select(pl.col(prefix + name if prefix + name in joined.columns else name).alias(name) for name in names) for prefix in (_BEFORE, "")]
+    older = [col(_before(name) if _before(name) in pairs.columns else name).alias(name) for name in names]
+    sides = [pairs.select(older), pairs.select(cols(names))]
     found, count = np.zeros(len(pairs), np.int8), len(pairs)
     for rank in reversed(age.ranks(pl.concat(sides), rule)):
         found = np.where(rank[count:] == rank[:count], found, np.where(rank[count:] > rank[:count], 1, -1)).astype(np.int8)
@@ -102,11 +110,12 @@ def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: 
     A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
     """
     where = _places(joined, handle)
-    at = joined.select(*handle.schema.partition_keys, where.alias("_where"), *rule.key).with_row_index("_row")
-    rows = at.sort(*at.columns[1:])["_row"].to_numpy()
-    place = at.select(pl.struct(*handle.schema.partition_keys, "_where").rank("dense")).to_series().to_numpy()[rows]
+    partition = cols(handle.schema.partition_keys)
+    at = joined.select(*partition, where.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
+    rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
+    place = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
     tie = (both & (order == 0))[rows]
-    alone = joined[_AFTER].is_not_null().to_numpy()[rows]
+    alone = joined[AFTER].is_not_null().to_numpy()[rows]
     moved = np.where(both[rows], order[rows] < 0, alone)  # whether the leaf of `after` moved last
     number = np.arange(len(rows))
     starts = np.concatenate(([True], place[1:] != place[:-1]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import series_field
 from lakekit.errors import ValueOutOfRange
 from lakekit.format.calendar import printable
 
@@ -65,6 +66,6 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
         yield from _times(values.explode())
     elif isinstance(dtype, pl.Struct):
         for field in dtype.fields:
-            yield from _times(values.struct.field(field.name))
+            yield from _times(series_field(values, field.name))
     elif isinstance(dtype, pl.Date | pl.Datetime):
         yield values

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.read.travel import Position
     from lakekit.types import Field
 
-KIND_COLUMN = "_row_kind"
+KIND_COLUMN: Final = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is a whole state."""
 _MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from lakekit.bucket import read as buckets
+from lakekit.columns import FILE, LEVEL, col, cols
 from lakekit.files import deletions, kinds, unheld
 from lakekit.files.places import data_file_path, data_file_paths
 from lakekit.files.read import scan_files
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from lakekit.read.plan import Plan
     from lakekit.types import Field
 
-KIND = "_VALUE_KIND"
-SEQUENCE = "_SEQUENCE_NUMBER"
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KINDS = (KIND,)
 NUMBERED = (KIND, SEQUENCE)
 FEW_OF, MOST_KEPT = 8, 1 << 14
@@ -68,10 +69,10 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     if not len(plan.raw):
         columns = {"_SEQUENCE_NUMBER": pl.Int64(), "_row_kind": pl.String(), "_level": pl.Int32(), "_file": pl.String()}
         return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
-    frame = _scan(plan, plan.raw, fields, [*system, "_level", "_file"])
+    frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
     if plan.rule is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
-    return frame.select(*names, SEQUENCE, _spelled().alias("_row_kind"), "_level", "_file")
+    return frame.select(*cols(names), SEQUENCE, _spelled().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
 
 
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
@@ -79,7 +80,7 @@ def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Seque
     assert after.rule is not None
     side = partial(_in_buckets if after.handle.options.bucket < 0 else _merged_one, fields=fields, keeps_deletes=keeps_deletes)
     old, new = side(before), side(after)
-    return differences.of(old, new, after.handle, after.rule).select(*(field.name for field in fields), *system)
+    return differences.of(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
 
 
 def _merged_one(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
@@ -100,12 +101,13 @@ def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field
     """Changes with their kind first; without a name for it only the rows that were added or updated to."""
     if kind_column is not None:
         return kinds_first(frame, kind_column, fields, system)
-    return frame.filter(_stands()).select(field.name for field in fields)
+    return frame.filter(_stands()).select(col(field.name) for field in fields)
 
 
 def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
-    return frame.select(_spelled().alias(kind_column), *(name for name in system if name != KIND), *(field.name for field in fields))
+    names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
+    return frame.select(_spelled().alias(kind_column), *cols(names))
 
 
 def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
@@ -117,7 +119,7 @@ def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -
     if not schema.cross_partition:
         return frame
     ids = {field.id for field in (*schema.key_fields, *schema.partition_fields)}
-    stays = pl.col(KIND).last().over([field.name for field in fields if field.id in ids]) & 1 == 0
+    stays = pl.col(KIND).last().over([col(field.name) for field in fields if field.id in ids]) & 1 == 0
     return frame.sort(stays, maintain_order=True)
 
 

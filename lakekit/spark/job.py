@@ -13,6 +13,7 @@ import numpy as np
 
 from lakekit.bucket import read as buckets, slices
 from lakekit.codec.deletion_vector import ENTRY_EXTRA
+from lakekit.columns import col
 from lakekit.errors import Corrupt
 from lakekit.files import deletions
 from lakekit.model import entries
@@ -102,7 +103,7 @@ def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
         found = frames.changed(found, job.kind_column, job.fields, job.system)
     if job.where is not None:
         found = found.filter(job.where)
-    return found.select(field.name for field in job.out)
+    return found.select(col(field.name) for field in job.out)
 
 
 def _slice(job: Job, task: ReadTask) -> pl.DataFrame:

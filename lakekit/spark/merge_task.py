@@ -27,6 +27,7 @@ from lakekit.change.clauses import SOURCE
 from lakekit.change.merge_plan import SOURCE_ROW
 from lakekit.change.row_change import RowChange
 from lakekit.codec import hashing
+from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
 from lakekit.read.expressions import computed
 from lakekit.spark import write_task
@@ -48,7 +49,7 @@ LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.Str
 FROM_SOURCE = -1
 """What letters with rows of the source are of; others are of the group whose target rows they tell."""
 _LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
-_GROUP = "_lakekit_group"
+
 _ANSWERED = (*write_task.ANSWERED, MergeConflict)
 _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
 """Kinds of values that rows are addressed by, and the type they are hashed as."""
@@ -214,9 +215,9 @@ def _known(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArr
     numbers = np.zeros(frame.height, np.int32)
     if not columns:
         return numbers
-    own = frame.select(pl.col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
+    own = frame.select(col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
     schema = job.handle.schema
-    own = own.drop_nulls([name for name in columns if name in schema.primary_keys or not schema.field(name).nullable])
+    own = own.drop_nulls(select_by_name(name for name in columns if name in schema.primary_keys or not schema.field(name).nullable))
     numbers[own[SOURCE_ROW].to_numpy()] = job.destination(own.drop(SOURCE_ROW))
     return numbers
 
@@ -225,7 +226,7 @@ def told(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     """The target rows of a group as letters. Raises what reading raises."""
     number, names = int(task), [mine for mine, _ in job.addresses]
     near = plans.said_of_target(job.plan, job.handle)
-    for batch in job.group(number).batches(near, lambda rows: rows.select(job.compared)):
+    for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
             yield _letters(frame, _addressed(job, frame, names), number)
@@ -237,14 +238,14 @@ def met(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
         if not rows.height:
             continue
         source = rows.with_row_index(SOURCE_ROW)
-        groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(_GROUP)) for of, frame in targets]
+        groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(GROUP)) for of, frame in targets]
         matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
         if groups:
             with computed(job.handle.name):
-                pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(_GROUP, SOURCE_ROW).unique().collect()
+                pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(GROUP, SOURCE_ROW).unique().collect()
             matched = pairs[SOURCE_ROW].unique()
             found = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
-            yield _letters(found.select(rows.columns), found[_GROUP].to_numpy(), FROM_SOURCE)
+            yield _letters(found.select(cols(rows.columns)), found[GROUP].to_numpy(), FROM_SOURCE)
         yield from _inserted(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
 
 
@@ -260,7 +261,7 @@ def _inserted(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
             numbers = job.destination(new)
         except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
             numbers = np.zeros(rows.height, np.int32)
-        yield _letters(rows.select(name for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE)
+        yield _letters(rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE)
 
 
 def merged(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,13 +19,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 from pyspark.sql import functions, types as spark_types
 
 from lakekit.care import maintain
 from lakekit.change import merge as merging, merge_plan as plans
 from lakekit.change.found import Found
+from lakekit.columns import col
 from lakekit.commit import publish as publishing
 from lakekit.spark import merge_task, session, types, write_task
 from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, Groups, MergeJob
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
+    import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.change.clauses import Clause
@@ -117,7 +118,7 @@ def _direct(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
             return None
         for one in job.plan.not_matched:
             given = next((expr for expr in one.columns if expr.meta.output_name() == name), None)
-            if given is None or not given.meta.undo_aliases().meta.eq(pl.col(other)):
+            if given is None or not given.meta.undo_aliases().meta.eq(col(other)):
                 return None
         found.append((name, other))
     return tuple(found) if found or job.groups.count == 1 else None

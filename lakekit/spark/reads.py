@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.catalog.system_table import SystemTable
+from lakekit.columns import col
 from lakekit.errors import Unsupported
 from lakekit.format.dtypes import paimon_type
 from lakekit.read import changes as changing, estimate, expressions as rows_said, frames, scan as scans, travel
@@ -208,7 +209,7 @@ def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | No
     if where is not None:
         schema = found.collect_schema()
         found = found.filter(rows_said.checked(rows_said.parsed(where, table, "where", schema), schema, table, "where"))
-    return found.select(field.name for field in out)
+    return found.select(col(field.name) for field in out)
 
 
 def _collected(found: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task

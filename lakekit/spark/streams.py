@@ -32,6 +32,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
 
 from lakekit import storage
+from lakekit.columns import col
 from lakekit.commit import abandoned, publish as publishing
 from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.meta import snapshots
@@ -233,7 +234,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
         rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
         if self.where is not None:
             rows = rows.filter(self.where)
-        for frame in rows.select(field.name for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+        for frame in rows.select(col(field.name) for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
             yield types.to_batch(frame, given)
 
     def commit(self, end: Offset) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from pyspark.sql import types as spark
 
 from lakekit import errors
 from lakekit.codec import hashing
+from lakekit.columns import internal
 from lakekit.commit import abandoned
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
 
-TASK = "_lakekit_task"
+TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
 GATHERED_BYTES = 32 << 20
 """Batches are put together until they take so much."""
@@ -82,7 +83,7 @@ class Job:
 
 def plain(count: int) -> list[str]:
     """Names of columns that Spark finds whatever they are called, by their place."""
-    return [f"_lakekit_{at}" for at in range(count)]
+    return [internal(str(at)) for at in range(count)]
 
 
 def signs(count: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound
 from lakekit.sql import arithmetic, expressions
 from lakekit.sql.expressions import Scope, exp
@@ -69,7 +70,7 @@ def field_type(dtype: pl.DataType, path: Path) -> pl.DataType:
 
 def new_value(name: str, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
     """A column with new values of some fields, or of itself, whose path is empty."""
-    return _with_fields(pl.col(name), dtype, values)
+    return _with_fields(col(name), dtype, values)
 
 
 def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
@@ -79,6 +80,6 @@ def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.E
     assert isinstance(dtype, pl.Struct)
     fields = []
     for field in dtype.fields:
-        own, inside = column.struct.field(field.name), {path[1:]: value for path, value in values.items() if path[0] == field.name}
+        own, inside = struct_field(column, field.name), {path[1:]: value for path, value in values.items() if path[0] == field.name}
         fields.append((_with_fields(own, instance(field.dtype), inside) if inside else own).alias(field.name))
     return pl.struct(fields)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.dtypes import polars_schema
 from lakekit.options.features import find
@@ -204,7 +205,7 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
     names = sorted({name for one in wanted for name in one})
     if not wanted or not set(names) <= set(table.partition_keys):
         raise InvalidOption(f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", key="partitions")
-    chosen = [pl.all_horizontal(*(pl.col(name).cast(pl.String) == value for name, value in one.items())) for one in wanted]
+    chosen = [pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in one.items())) for one in wanted]
     return pl.any_horizontal(*chosen)
 
 

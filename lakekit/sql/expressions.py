@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.sql import arithmetic
 from lakekit.sql.arithmetic import Number
@@ -290,12 +291,12 @@ def _column(node: Node, scope: Scope) -> pl.Expr:
 
 def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
     """A column's part that names lead to; None where it has none of that name."""
-    found, dtype = pl.col(name), scope.schema[name]
+    found, dtype = col(name), scope.schema[name]
     for field in fields:
         parts: dict[str, Any] = {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
         if field not in parts:
             return None
-        found, dtype = found.struct.field(field), parts[field]
+        found, dtype = struct_field(found, field), parts[field]
     return found
 
 

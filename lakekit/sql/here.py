@@ -18,6 +18,7 @@ from lakekit.catalog.connecting import connect
 from lakekit.catalog.global_tables import GlobalTable
 from lakekit.catalog.names import SYSTEM
 from lakekit.catalog.views import View
+from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import paimon_type, polars_type
 from lakekit.sql import definitions, expressions, speaking
@@ -203,7 +204,7 @@ class Here:
         own = self.names(rows)
         if len(own) != len(names):
             raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
-        return rows.select(pl.col(name).alias(to) for name, to in zip(own, names, strict=True))
+        return rows.select(col(name).alias(to) for name, to in zip(own, names, strict=True))
 
     def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
         """Columns as the table takes them, where SQL gives what is written a type of its own; `t.append` casts where no value changes."""
@@ -302,7 +303,7 @@ def _say_moment(cast: Node) -> None:
 
 def _stored(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
     """A column of a query under the table's name for it: decimals for DOUBLE, days for moments, and whatever has a text for STRING."""
-    column = pl.col(name)
+    column = col(name)
     if field is None:
         return column
     to = polars_type(field.type)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
+from lakekit.columns import cols
 from lakekit.files import places
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests as manifest_files
@@ -190,7 +191,7 @@ def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, val
     ]
     if values is not None:
         some, sums = some.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
-    return some.group_by(*by, "row").agg(sums).sort(*by, "row").drop("row")
+    return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
 
 
 def _hidden(handle: Handle, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:

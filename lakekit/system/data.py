@@ -11,6 +11,7 @@ import polars as pl
 import polars.selectors as cs
 import pyarrow as pa
 
+from lakekit.columns import col, cols
 from lakekit.read import changes, lazy, scan, travel
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFra
         return found.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     return found.select(
         cs.by_name(KIND, SEQUENCE, require_all=False),
-        *(pl.col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
+        *(col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
     )
 
 
@@ -79,7 +80,7 @@ def _packed(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes an update of one key to another.
     """
     places = np.arange(rows.height)
-    alike = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in keys)).to_series().to_numpy()
+    alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
     may = (rows.get_column(KIND) == BEFORE).to_numpy() & alike & (places < rows.height - 1)
     first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
     begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)  # of several in a row every second is the other half

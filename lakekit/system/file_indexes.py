@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakekit import world
 from lakekit.codec import index_container
+from lakekit.columns import cols
 from lakekit.files import places
 from lakekit.read import travel
 from lakekit.system import inside
@@ -47,7 +48,7 @@ def file_indexes(handle: Handle, at: int | str | datetime | None = None) -> pl.D
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
     found = world.each(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
     indexes = frame((row for rows in found for row in rows), _INDEX)
-    return inside.files(handle, at).select(FILE).join(indexes, on="file_path", maintain_order="left_right")
+    return inside.files(handle, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
 
 
 def _indexes(handle: Handle, entries: Entries, i: int) -> Iterator[tuple[Any, ...]]:

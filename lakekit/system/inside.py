@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
+from lakekit.columns import col, cols
 from lakekit.errors import Unsupported
 from lakekit.files import evolve, places
 from lakekit.format import casts
@@ -178,7 +179,7 @@ def _as_of_today(value: Any, field: Field, want: DataType) -> Any:
     row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
     held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, held).cast(polars_type(field.type))
-    made = series.to_frame().select(casts.cast(pl.col(field.name), field.type, want, casts.Target(column=field.name))).to_series()
+    made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.Target(column=field.name))).to_series()
     return internal(made, want)
 
 
@@ -212,7 +213,7 @@ def file_key_ranges(handle: Handle, at: At = None) -> pl.DataFrame:
         "max_key",
         "first_row_id",
     )
-    return files(handle, at).select(names)
+    return files(handle, at).select(cols(names))
 
 
 def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
@@ -312,7 +313,7 @@ def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1).cast(pl.Int64)
     found = (
         pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
-        .group_by(by)
+        .group_by(cols(by))
         .agg(
             (pl.col("row_count") * sign).sum().alias("record_count"),
             (pl.col("file_size") * sign).sum().alias("file_size_in_bytes"),
@@ -322,7 +323,7 @@ def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl
         .filter(pl.col("file_count") > 0)
     )
     shown = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
-    return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(by)
+    return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
 
 
 def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:

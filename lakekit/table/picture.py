@@ -26,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.columns import col, cols, is_pattern
 from lakekit.draw.level_facts import LevelFile, State, in_order_of_writing
 from lakekit.draw.words import cell
 from lakekit.errors import InvalidOption, NotFound
@@ -149,7 +150,7 @@ def _keys(bounds: pl.Series) -> list[Key | None]:
 
 
 def _made(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
-    facts = files.select(_FACTS).rows()
+    facts = files.select(cols(_FACTS)).rows()
     return tuple(
         LevelFile(
             name=name,
@@ -226,7 +227,7 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
     named = list(zip(fields, parts, strict=False))
     key = tuple(_value(field, part) for field, part in named)
     types = polars_schema(fields)
-    same = [pl.col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
+    same = [col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
     return Probe(key=key, condition=reduce(and_, same))
 
 
@@ -320,7 +321,7 @@ def bucket_frame(table: Table, place: Place, snapshot_id: int) -> pl.LazyFrame:
         return found
     values = table.partitions(at=at).filter(pl.col("partition") == place.partition)["values"]
     types = values.struct.unnest().schema
-    every = [[pl.col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in one.items()] for one in values.to_list()]  # scalar: a partition
+    every = [[col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in one.items()] for one in values.to_list()]  # scalar: a partition
     return found.filter(reduce(or_, [reduce(and_, one) for one in every], pl.lit(False)))  # several where blank values share the name of null
 
 
@@ -339,6 +340,13 @@ def bucket_code(table: Table, place: Place, at: int | str | None, keys: Sequence
     texts = [said.get(field.name, default_name) for field in keys]
     if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
         told = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
-        return f"{scanned}.filter({', '.join(f'pl.col({field.name!r}) == {one}' for field, one in zip(keys, told, strict=True))})"
+        return f"{scanned}.filter({', '.join(f'{_code_of(field.name)} == {one}' for field, one in zip(keys, told, strict=True))})"
     chosen = f'{opened}.partitions({when}).filter(pl.col("partition") == {place.partition!r}).select("values").unnest("values").lazy()'
-    return f'{scanned}.join({chosen}, on={[field.name for field in keys]!r}, how="semi", nulls_equal=True)'
+    names = [field.name for field in keys]
+    on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)
+    return f'{scanned}.join({chosen}, on={on}, how="semi", nulls_equal=True)'
+
+
+def _code_of(name: str) -> str:
+    """Return the Python that gives the column of exactly this name; a name that Polars reads as a pattern stands in a pattern of its own."""
+    return f"pl.col({f'^{re.escape(name)}$' if is_pattern(name) else name!r})"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import col, cols
 from lakekit.table.creating import create
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
     plain = _plain(table.files()["file_path"].to_list())
     there = [] if plain is None else [name for name in names if name in plain.collect_schema().names()]
     asked: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame]]] = [
-        ("scan", lambda frame: frame.select(there) if there else frame),
-        ("columns", lambda frame: frame.select(column)),
+        ("scan", lambda frame: frame.select(cols(there)) if there else frame),
+        ("columns", lambda frame: frame.select(col(column))),
     ]
     wanted = _hundredth(table, column)
     if wanted is not None:
@@ -100,8 +101,8 @@ def _hundredth(table: Table, column: str) -> pl.Expr | None:
     """A condition on about a hundredth of the values of a column, around its middle; None where it has no order or no values."""
     if not table.schema.to_polars()[column].is_numeric():
         return None
-    low, high = table.scan().select(pl.col(column).quantile(0.5).alias("low"), pl.col(column).quantile(0.51).alias("high")).collect().row(0)
-    return None if low is None else pl.col(column).is_between(low, high)
+    low, high = table.scan().select(col(column).quantile(0.5).alias("low"), col(column).quantile(0.51).alias("high")).collect().row(0)
+    return None if low is None else col(column).is_between(low, high)
 
 
 def _line(table: str, line: str, turns: int, ours: Callable[[], int], theirs: Callable[[], int] | None) -> Line:

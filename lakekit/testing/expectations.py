@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from lakekit.columns import drop_columns
 from lakekit.format.dtypes import polars_type
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part
@@ -121,7 +122,7 @@ def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str 
     Without `kind_column` every row is "+I". A column whose Polars type cannot hold values of its Paimon type raises `TypeError`.
     """
     kinds = ["+I"] * frame.height if kind_column is None else frame[kind_column].to_list()
-    values = frame if kind_column is None else frame.drop(kind_column)
+    values = frame if kind_column is None else drop_columns(frame, [kind_column])
     if len(types) != values.width:
         msg = f"{values.width} columns and {len(types)} types"
         raise TypeError(msg)
@@ -312,7 +313,7 @@ def comparable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:
     """Both without what no two runs of the engine have alike: times of files, the order of hash maps, identities of objects."""
     identities = {name for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True) if any(_IDENTITY in str(v) for v in values)}
     left_out = identities.union(_UNREPEATABLE.get(read.system or "", ()))
-    frame, read = frame.drop(left_out, strict=False), without(read, list(left_out))
+    frame, read = drop_columns(frame, left_out, strict=False), without(read, list(left_out))
     unordered = [i for i, name in enumerate(read.columns) if name in _UNORDERED.get(read.system or "", ())]
     if unordered and list(frame.columns) == list(read.columns):
         rows = tuple((kind, tuple(_sorted_list(value) if i in unordered else value for i, value in enumerate(row))) for kind, row in read.rows)

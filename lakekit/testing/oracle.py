@@ -1,7 +1,7 @@
 """Merge engines row by row, in plain Python, written from the specification alone: what the columnar engines are held against.
 
-Rows are dictionaries: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_level` where there is one, and the columns. Values are what Arrow's `to_pylist` gives; maps and
-nested tables are lists. Speed is no concern here.
+Rows are dictionaries: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `columns.LEVEL` where there is one, and the columns. Values are what Arrow's `to_pylist` gives;
+maps and nested tables are lists. Speed is no concern here.
 
 Source: ENGINE.md 1.3, 2.7, 3 and 6.6, with ENGINE_1.4.2 where they differ.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakekit.codec import binary_row, hashing
+from lakekit.columns import LEVEL
 from lakekit.lsm.aggregates.pool import hash_order
 from lakekit.types import BINARIES, NESTED, part
 from lakekit.types.arrow import to_arrow
@@ -45,7 +46,7 @@ def merge(rows: list[Row], rule: MergeRule) -> list[Row]:
     for row in rows:
         keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
     found = [_merged(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
-    return [{name: value for name, value in row.items() if name != "_level"} for row in found if row is not None]
+    return [{name: value for name, value in row.items() if name != LEVEL} for row in found if row is not None]
 
 
 # ---- order (1.3) ---------------------------------------------------------------------------------------------------------------------------------
@@ -94,10 +95,10 @@ def _adds(row: Row) -> bool:
 def _merged(versions: list[Row], rule: MergeRule) -> Row | None:
     if len(versions) == 1:
         return versions[0]
-    if rule.lookup and "_level" in versions[0]:
-        above = [row for row in versions if row["_level"] > 0]
-        lowest = min(above, key=lambda row: row["_level"]) if above else None
-        versions = [row for row in versions if row["_level"] <= 0 or row is lowest]
+    if rule.lookup and LEVEL in versions[0]:
+        above = [row for row in versions if row[LEVEL] > 0]
+        lowest = min(above, key=lambda row: row[LEVEL]) if above else None
+        versions = [row for row in versions if row[LEVEL] <= 0 or row is lowest]
     engines: dict[str, Callable[[list[Row], MergeRule], Row | None]] = {
         "deduplicate": _deduplicate,
         "first-row": _first_row,

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 from hypothesis import strategies as st
 
+from lakekit.columns import col, cols, series_field, struct_field
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -54,9 +56,9 @@ class Query:
         for condition in self.before:
             frame = frame.filter(condition)
         if self.order:
-            frame = frame.sort(self.order, nulls_last=True, maintain_order=False)
+            frame = frame.sort(cols(self.order), nulls_last=True, maintain_order=False)
         if self.early and self.columns is not None and not self.after:
-            frame = frame.select(self.columns)
+            frame = frame.select(cols(self.columns))
         match self.cut:
             case "head", _, length:
                 frame = frame.head(length)
@@ -67,7 +69,7 @@ class Query:
         for condition in self.after:
             frame = frame.filter(condition)
         if self.columns is not None:
-            frame = frame.select(self.columns)
+            frame = frame.select(cols(self.columns))
         match self.asks:
             case "count":
                 frame = frame.select(pl.len())
@@ -76,9 +78,9 @@ class Query:
             case "numbers":  # Polars asks the source for no column at all
                 frame = frame.with_row_index("_at").select("_at")
             case "windows":  # and here for few of those that there are
-                frame = frame.select(pl.len().over(self.over).alias("_many"), self.over)
+                frame = frame.select(pl.len().over(col(self.over)).alias("_many"), col(self.over))
             case "numbered":
-                frame = frame.with_row_index("_at").select(self.over, pl.col("_at") >= 0)
+                frame = frame.with_row_index("_at").select(col(self.over), pl.col("_at") >= 0)
         return frame.collect(engine=self.engine)
 
 
@@ -117,7 +119,7 @@ def _difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | N
     if query.asks != "rows":
         return None
     if query.order and not query.after and (sorted_by := [name for name in query.order if name in found.columns]):
-        one, other = rows(found.select(sorted_by)), rows(wanted.select(sorted_by))
+        one, other = rows(found.select(cols(sorted_by))), rows(wanted.select(cols(sorted_by)))
         if one != other:
             return f"in the order of {sorted_by}: {one[:_SHOWN]}, wanted {other[:_SHOWN]}"
     allowed = Counter(rows(_uncut(here).of(full.lazy())))
@@ -167,7 +169,7 @@ def conditions(frame: pl.DataFrame, columns: Sequence[str] | None = None, *, who
         return st.just(pl.lit(value=True))
     leaf = st.sampled_from(names).flatmap(lambda name: _leaf(frame[name]))
     if whole and (plain := [name for name in names if not (frame[name].dtype.is_nested() or frame[name].dtype.is_decimal())]):
-        leaf |= st.sampled_from(plain).map(lambda name: pl.col(name) == pl.col(name).max())
+        leaf |= st.sampled_from(plain).map(lambda name: col(name) == col(name).max())
     return st.recursive(leaf, _grown, max_leaves=4)
 
 
@@ -178,10 +180,10 @@ def _grown(inner: SearchStrategy[pl.Expr]) -> SearchStrategy[pl.Expr]:
 
 def _leaf(column: pl.Series) -> SearchStrategy[pl.Expr]:
     name, dtype = column.name, column.dtype
-    of = pl.col(name)
+    of = col(name)
     nulls = st.sampled_from([of.is_null(), of.is_not_null(), ~of.is_null()])
     if isinstance(dtype, pl.Struct) and dtype.fields:
-        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _of_values(column.struct.field(f.name), of.struct.field(f.name)))
+        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _of_values(series_field(column, f.name), struct_field(of, f.name)))
         return st.one_of(nulls, inner)
     if isinstance(dtype, pl.List):
         return st.one_of(nulls, st.integers(0, 3).map(lambda n: of.list.len() > n))

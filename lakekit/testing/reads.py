@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import polars as pl
 
 import lakekit as lk
+from lakekit.columns import cols
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
 from lakekit.testing.expectations import Case, Read, beyond_polars, difference, without
 
-KIND = "rowkind"
+KIND: Final = "rowkind"
 INCREMENTAL = "incremental-"
 _DAY_MS = 86_400_000
 
@@ -106,7 +107,7 @@ def otherwise(case: Case, read: Read, own: Otherwise) -> str | None:
         return f"the engine does not refuse, and lakekit answers {found.height} rows"
     if not set(own.columns) <= set(found.columns):
         return f"columns {found.columns}, not {own.columns}"
-    told = sorted(found.select(own.columns).rows(), key=repr)
+    told = sorted(found.select(cols(own.columns)).rows(), key=repr)
     return None if told == sorted(own.rows, key=repr) else f"{told}, not {own.rows}"
 
 
@@ -143,7 +144,7 @@ def asked(case: Case, read: Read) -> pl.DataFrame:
     """The frame of a recorded read; of increments with their kinds."""
     table = lk.open(case.path, branch=read.branch)
     options: dict[str, Any] = dict(read.options)
-    columns: list[Any] = list(read.columns) or [pl.all()]
+    columns: list[Any] = cols(read.columns) or [pl.all()]
     if read.system is not None:
         found = table.system(read.system, options=options).select(columns).collect()
         return found.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True)) if "file_path" in found.columns else found

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from lakekit.columns import col
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.model.row_kind import SHORT
@@ -141,7 +142,7 @@ def play(path: str, script: dict[str, Any]) -> None:
 def _any_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.Expr:
     def one(row: Row) -> pl.Expr:
         named = [field for field in fields if field.name in row]
-        return reduce(lambda a, b: a & b, (pl.col(field.name) == series_of([row[field.name]], field.type)[0] for field in named))
+        return reduce(lambda a, b: a & b, (col(field.name) == series_of([row[field.name]], field.type)[0] for field in named))
 
     return reduce(lambda a, b: a | b, map(one, rows))
 

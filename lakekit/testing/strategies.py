@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from hypothesis import strategies as st
 
+from lakekit.columns import LEVEL
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.model.schema import TableSchema
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.rule import MergeRule
     from lakekit.types import DataType
 
-SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), "_level": pl.Int32()}
+SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.Int32()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Merging:
         chosen = self.versions if order is None else [self.versions[at] for at in order]
         columns = {
             **{one.name: [row[3][number] for row in chosen] for number, one in enumerate(self.fields)},
-            **{name: [row[at] for row in chosen] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), ("_level", 2))},
+            **{name: [row[at] for row in chosen] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))},
         }
         return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM})
 

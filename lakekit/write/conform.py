@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket.read import KIND
+from lakekit.columns import col
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.dtypes import polars_schema, polars_type
@@ -221,7 +222,7 @@ def _default(field: Field) -> pl.Expr:
     text = field.default or ""
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
-    made = pl.DataFrame({field.name: [text]}).select(casts.cast(pl.col(field.name), _TEXT, field.type, casts.Target(column=field.name)))
+    made = pl.DataFrame({field.name: [text]}).select(casts.cast(col(field.name), _TEXT, field.type, casts.Target(column=field.name)))
     return pl.lit(made.to_series()).first()
 
 

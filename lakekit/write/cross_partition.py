@@ -25,6 +25,7 @@ from lakekit import world
 from lakekit.bucket import read as bucket_rows
 from lakekit.bucket.read import KIND, Merge
 from lakekit.codec import binary_row
+from lakekit.columns import KEY, PLACE, cols
 from lakekit.errors import ValueOutOfRange
 from lakekit.files import deletions
 from lakekit.files.places import data_file_paths, place_of
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 NOWHERE = -1
-_AT, _KEY = "_lakekit_at", "_lakekit_key"
+
 _MOST_CHUNKS = 64
 
 
@@ -86,9 +87,9 @@ class KeyPlaces:
         """Where each of some distinct keys stands in this map, -1 where it does not."""
         found = np.full(keys.height, NOWHERE, np.int64)
         if len(self.partition) and keys.height:
-            mine, asked = self.keys.with_row_index(_AT), keys.with_row_index(_KEY)
-            both = mine.join(asked, on=keys.columns, how="inner", nulls_equal=True)
-            found[both[_KEY].to_numpy()] = both[_AT].to_numpy()
+            mine, asked = self.keys.with_row_index(PLACE), keys.with_row_index(KEY)
+            both = mine.join(asked, on=cols(keys.columns), how="inner", nulls_equal=True)
+            found[both[KEY].to_numpy()] = both[PLACE].to_numpy()
         return found
 
     def put(self, at: Ints, keys: pl.DataFrame, partition: Ints, bucket: Ints, now_ms: int) -> None:
@@ -158,9 +159,9 @@ class CrossPartition:
             newest = snapshots.latest(self.handle) if self.loads else None
             self.places = bootstrapped(self.handle, newest)
             self.known_at = (0 if newest is None else newest.id) if self.loads else None
-        names = list(self.handle.schema.partition_keys)
-        number = self.places.numbered(partitions.of(frame, self.handle), frame.select(names))
-        distinct, codes = partitions.numbered(frame.select(self.handle.schema.primary_keys))
+        schema = self.handle.schema
+        number = self.places.numbered(partitions.of(frame, self.handle), frame.select(cols(schema.partition_keys)))
+        distinct, codes = partitions.numbered(frame.select(cols(schema.primary_keys)))
         keys = partitions.compared(distinct)
         at = self.places.find(keys)
         now_ms = self.handle.world.now_ms()
@@ -207,7 +208,7 @@ class CrossPartition:
         rows = order[moves]
         gone = self._in_partition(frame[pl.Series(rows)], came_from[moves]).with_columns(pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))
         turn = np.argsort(np.append(2 * rows, 2 * np.arange(frame.height) + 1), kind="stable")  # a delete comes before the row that makes it
-        both = gone.select(frame.columns).vstack(frame)[pl.Series(turn)]
+        both = gone.select(cols(frame.columns)).vstack(frame)[pl.Series(turn)]
         return self._placed(both, np.append(came_from[moves], number)[turn], np.append(left[moves], buckets)[turn])
 
     def _staying(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, at: Ints, now_ms: int) -> Placed:
@@ -248,7 +249,8 @@ class CrossPartition:
 
 def _nothing(handle: Handle) -> KeyPlaces:
     frame = pl.DataFrame(schema=polars_schema(handle.schema.fields))
-    return KeyPlaces(keys=partitions.compared(frame.select(handle.schema.primary_keys)), columns=frame.select(handle.schema.partition_keys))
+    keys, columns = frame.select(cols(handle.schema.primary_keys)), frame.select(cols(handle.schema.partition_keys))
+    return KeyPlaces(keys=partitions.compared(keys), columns=columns)
 
 
 def bootstrapped(handle: Handle, snapshot: Snapshot | None) -> KeyPlaces:

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from lakekit.columns import series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.dtypes import entries_type, polars_type
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
@@ -150,7 +151,7 @@ def _struct(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_k
     present = values if there is None else values.filter(there)
     fitted = []
     for field in fields:
-        given = present.struct.field(field.name) if field.name in have else pl.Series(field.name, [None], pl.Null()).new_from_index(0, len(present))
+        given = series_field(present, field.name) if field.name in have else pl.Series(field.name, [None], pl.Null()).new_from_index(0, len(present))
         inner = spot.inner(field.name, lambda i: int(rows[i]))
         fitted.append(fit(given, field.type, inner, cast=cast, null_keys=null_keys).alias(field.name))
     made = pl.DataFrame(fitted).to_struct(values.name) if fitted else present

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import binary_row
+from lakekit.columns import CODE, ROW, col, cols
 from lakekit.errors import ValueOutOfRange
 from lakekit.files.places import partition_values
 from lakekit.model.partition import text
@@ -39,20 +40,20 @@ def of(frame: pl.DataFrame, handle: Handle) -> Partitions:
     fields = handle.schema.partition_fields
     if not fields:
         return Partitions((binary_row.EMPTY_WITH_ARITY,), np.zeros(frame.height, np.int64))
-    distinct, codes = numbered(frame.select([field.name for field in fields]))
+    distinct, codes = numbered(frame.select(col(field.name) for field in fields))
     return Partitions(serialized(distinct, fields), codes)
 
 
 def numbered(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """The distinct rows in the order they come, and which of them each row is. Zeros of either sign are two values, as their bytes are."""
     alike = compared(columns)
-    places = alike.with_row_index("_lakekit_row").unique(columns.columns, keep="first", maintain_order=True)
-    found = columns[places["_lakekit_row"]]
+    names = cols(columns.columns)
+    places = alike.with_row_index(ROW).unique(names, keep="first", maintain_order=True)
+    found = columns[places[ROW]]
     if found.height == 1:
         return found, np.zeros(columns.height, np.int64)
-    codes = alike.join(places.select(columns.columns).with_row_index("_lakekit_code"), on=columns.columns, how="left", nulls_equal=True, maintain_order="left")[
-        "_lakekit_code"
-    ]
+    numbers = places.select(names).with_row_index(CODE)
+    codes = alike.join(numbers, on=names, how="left", nulls_equal=True, maintain_order="left")[CODE]
     return found, codes.to_numpy().astype(np.int64)
 
 

@@ -19,6 +19,7 @@ from lakekit.bucket.expired import expiry
 from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Standing
 from lakekit.bucket.writer import BucketWriter, spill_of
+from lakekit.columns import cols
 from lakekit.errors import Unsupported
 from lakekit.files.file_names import FileNames, file_names
 from lakekit.files.places import partition_spec, partition_values
@@ -138,7 +139,7 @@ class Writers:
         handle, rows = self.handle, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
         rule = replace(rules.of(handle.schema, handle.all_options, table=handle.name), key=handle.schema.primary_keys)
-        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*handle.schema.names, SEQUENCE, KIND)
+        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*cols(handle.schema.names), SEQUENCE, KIND)
         self._send(flushing.flush(numbered, rule).drop(SEQUENCE), None)
 
     def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from pyroaring import BitMap
 
+from lakekit.columns import FILE, LEVEL
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.files import deletions
 from lakekit.files.places import data_file_paths
@@ -59,15 +60,15 @@ def test_many_files_are_the_files_one_after_the_other(case):
     handle, snapshot = opened(case)
     files, paths = listed(handle, snapshot)
     fields = handle.schema.fields
-    system = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_level", "_file")
+    system = ("_SEQUENCE_NUMBER", "_VALUE_KIND", LEVEL, FILE)
     whole = scan_files(handle, files, paths, fields, system=system, row_index="row").collect()
     parts = [scan_files(handle, [file], [path], fields, system=system).collect() for file, path in zip(files, paths, strict=True)]
     assert whole.drop("row").equals(pl.concat(parts))
     assert whole["row"].to_list() == list(range(whole.height))
     assert [part.height for part in parts] == [file.row_count for file in files]
     for file, part in zip(files, parts, strict=True):
-        assert part["_file"].unique().to_list() == [file.name]
-        assert part["_level"].unique().to_list() == [file.level]
+        assert part[FILE].unique().to_list() == [file.name]
+        assert part[LEVEL].unique().to_list() == [file.level]
         assert part["_VALUE_KIND"].unique().to_list() == [0]
         assert part["_SEQUENCE_NUMBER"].to_list() == list(range(file.min_sequence_number, file.max_sequence_number + 1))
     streamed = scan_files(handle, files, paths, fields, system=system, row_index="row").collect(engine="streaming")
@@ -82,11 +83,11 @@ def test_rows_are_left_out_by_position(case):
     handle, snapshot = opened(case)
     files, paths = listed(handle, snapshot)
     fields = handle.schema.fields
-    whole = scan_files(handle, files, paths, fields, system=("_file",), row_index="row").collect()
+    whole = scan_files(handle, files, paths, fields, system=(FILE,), row_index="row").collect()
     gone = {file.name: np.arange(0, file.row_count, 2, dtype=np.uint32) for file in files[1:]}
     hit = {file.name: BitMap(range(min(2, file.row_count))) for file in files}
-    local = whole.with_columns(at=pl.col("row") - pl.col("row").min().over("_file"))
-    alive = (pl.col("_file") == files[0].name) | (pl.col("at") % 2 == 1)
+    local = whole.with_columns(at=pl.col("row") - pl.col("row").min().over(FILE))
+    alive = (pl.col(FILE) == files[0].name) | (pl.col("at") % 2 == 1)
     matching = pl.col("at") < 2
     for asked, condition in (
         ({"deletions": gone}, alive),
@@ -94,10 +95,10 @@ def test_rows_are_left_out_by_position(case):
         ({"deletions": gone, "row_masks": hit}, alive & matching),
     ):
         for row_index in (None, "row"):
-            found = scan_files(handle, files, paths, fields, system=("_file",), row_index=row_index, **asked)
-            wanted = local.filter(condition).select(*(["row"] if row_index else []), *(field.name for field in fields), "_file")
+            found = scan_files(handle, files, paths, fields, system=(FILE,), row_index=row_index, **asked)
+            wanted = local.filter(condition).select(*(["row"] if row_index else []), *(field.name for field in fields), FILE)
             assert found.collect().equals(wanted)
-            assert found.select("_file").collect(engine="streaming").equals(wanted.select("_file"))
+            assert found.select(FILE).collect(engine="streaming").equals(wanted.select(FILE))
 
 
 @pytest.mark.long
@@ -111,7 +112,7 @@ def test_columns_that_no_file_has_come_as_often_as_there_are_rows(case, engine):
     again = Field(first.name, first.type, id=77)  # dropped, and added again under its name
     new = Field("new", first.type, id=78)
     gone = {files[0].name: np.array([0], np.uint32)}
-    for fields, system in (((again,), ()), ((new,), ()), ((), ("_level",)), ((again, new), ("_level", "_file", "_SEQUENCE_NUMBER")), ((), ())):
+    for fields, system in (((again,), ()), ((new,), ()), ((), (LEVEL,)), ((again, new), (LEVEL, FILE, "_SEQUENCE_NUMBER")), ((), ())):
         frame = scan_files(handle, files, paths, fields, system=system)
         assert frame.collect_schema().names() == [*(field.name for field in fields), *system]
         assert frame.select(pl.len()).collect(engine=engine).item() == rows

@@ -14,6 +14,7 @@ from hypothesis import assume, given, settings, strategies as st
 from lakekit import world
 from lakekit.bucket import flush as flushing
 from lakekit.bucket.buffer import Buffer, Spill
+from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.lsm import merge
 from lakekit.testing import oracle
@@ -24,7 +25,7 @@ FEW = settings(max_examples=settings.default.max_examples // 3)
 
 def arrived(case):
     """The rows in the order of their sequence numbers, as a buffer holds them."""
-    return case.frame().sort("_SEQUENCE_NUMBER").drop("_level")
+    return case.frame().sort("_SEQUENCE_NUMBER").drop(LEVEL)
 
 
 def flushed(case, frame=None):
@@ -54,7 +55,7 @@ def compared(names):
 @given(data=st.data())
 def test_a_flush_is_what_the_oracle_makes_of_the_rows(engine, data):
     case = data.draw(merges(engine))
-    rows = [{**row, "_level": 0} for row in plain(arrived(case))]
+    rows = [{**row, LEVEL: 0} for row in plain(arrived(case))]
     try:
         want = oracle.merge(rows, buffered(case))
     except oracle.Refused:

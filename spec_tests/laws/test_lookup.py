@@ -10,9 +10,10 @@ import pytest
 
 from lakekit.bucket import restore
 from lakekit.bucket.lookup import MOST_ROWS, Older, _touched, lookup
-from lakekit.bucket.read import KIND, ROW, SEQUENCE
+from lakekit.bucket.read import KIND, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Restored, Standing, check_buckets
 from lakekit.bucket.vectors import Vectors, merged
+from lakekit.columns import LEVEL, ROW
 from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.files import deletions
 from lakekit.files.read import scan_files
@@ -58,7 +59,7 @@ def walked(older, keys, columns):
             for row in rows.to_dicts():
                 key = tuple(row[name] for name in older.key)
                 if row[ROW] not in gone:
-                    found.setdefault(key, ({name: row[name] for name in columns} | {"_level": run.level}, file.name, row[ROW]))
+                    found.setdefault(key, ({name: row[name] for name in columns} | {LEVEL: run.level}, file.name, row[ROW]))
     asked = keys.select(older.key).rows()
     return {key: found[key] for key in asked if key in found}
 
@@ -81,7 +82,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
             places = {(file, int(at)) for file, positions in found.positions.items() for at in positions}
             assert places == {(file, at) for _, file, at in want.values()}
             alone = lookup(older, keys, ())
-            assert alone.rows.columns == ["_level"]
+            assert alone.rows.columns == [LEVEL]
             assert alone.rows.height == found.rows.height
             assert {file: positions.tolist() for file, positions in alone.positions.items()} == {f: p.tolist() for f, p in found.positions.items()}
             hits += len(want)

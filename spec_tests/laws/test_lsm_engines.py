@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError
 from lakekit.lsm import rule as rules
 from lakekit.lsm.merge import chooses, merge, winner_mask
@@ -81,7 +82,7 @@ def test_merging_again_changes_nothing(case):
     once = merged(case)
     assume(not isinstance(once, LakekitError))
     frame = merge(case.frame(), case.rule, keep_deletes=True)
-    twice = merge(frame.with_columns(_level=pl.lit(0, pl.Int32)), case.rule, keep_deletes=True)
+    twice = merge(frame.with_columns(pl.lit(0, pl.Int32).alias(LEVEL)), case.rule, keep_deletes=True)
     assert canonical(plain(twice), case.rule) == canonical(once, case.rule)
 
 
@@ -93,7 +94,7 @@ def test_merges_of_merges_are_the_merge(case, data):
     assume("changelog-producer" not in case.options and "ignore-delete" not in case.options)
     frame = case.frame().sort("_SEQUENCE_NUMBER")
     cut = data.draw(st.integers(0, frame.height))
-    early, late = merge(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop("_level")
+    early, late = merge(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop(LEVEL)
     both = merge(pl.concat([early, late]), case.rule, keep_deletes=True)
     assert canonical(plain(both), case.rule) == canonical(merged(case), case.rule)
 

@@ -23,6 +23,7 @@ from lakekit.care.checks import file_indexes, statistics
 from lakekit.care.checks.levels import ranks
 from lakekit.care.checks.notes import RESTORE, REWRITE, told
 from lakekit.codec import hashing
+from lakekit.columns import cast_columns, col, cols
 from lakekit.draw.words import cell, count, plural
 from lakekit.errors import LakekitError
 from lakekit.files.places import partition_path, place_of
@@ -165,7 +166,7 @@ def _versions(whole: Whole) -> None:
 
 def _keys(whole: Whole) -> None:
     """Order, repetition and range of the keys."""
-    frame = whole.frame.select(whole.handle.schema.trimmed_primary_keys)
+    frame = whole.frame.select(cols(whole.handle.schema.trimmed_primary_keys))
     order = keys.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
@@ -180,8 +181,8 @@ def _keys(whole: Whole) -> None:
         return
     held = frame[order[[0, -1]]]
     # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
-    padded = [field.name for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
-    low, high, least, most = ranks(pl.concat([ends, held.cast(ends.schema)]).with_columns(pl.col(padded).str.strip_chars_end(" ")))
+    padded = [col(field.name).str.strip_chars_end(" ") for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
+    low, high, least, most = ranks(pl.concat([ends, cast_columns(held, ends.schema)]).with_columns(padded))
     if least < low or most > high:
         shown = [", ".join(told(column, i) for column in keys_of.get_columns()) for keys_of in (held, ends) for i in (0, 1)]
         message = f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may pass the file over"

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import binary_row, hashing
+from lakekit.columns import CODE, HASH, KEY, VALUE, cols
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import by_key, pool as pools
 from lakekit.lsm.aggregates.collections import any_there, has, lists_by_key
@@ -82,8 +83,8 @@ def _hashes(function: FieldFunction, pool: Pool) -> Array:
     fields = {inner.name: inner.type for inner in part(function.type.element).fields}
     if not function.nested_key:
         return np.zeros(len(pool.elements), np.int32)
-    columns = pool.elements.struct.unnest().select(function.nested_key).to_arrow().columns
-    return hashing.hash_rows(binary_row.encode_columns(columns, [fields[name] for name in function.nested_key]))
+    keys = pool.elements.struct.unnest().select(cols(function.nested_key)).to_arrow().columns
+    return hashing.hash_rows(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
 
 
 def _real(pool: Pool) -> Bools:
@@ -98,7 +99,7 @@ def _met_no_other(versions: Versions, pool: Pool, places: Ints, keys: Ints) -> B
 
 def _codes(function: FieldFunction, pool: Pool) -> Array:
     fields = pool.elements.struct.unnest()
-    return pools.codes(fields.select(function.nested_key) if function.nested_key else fields)
+    return pools.codes(fields.select(cols(function.nested_key)) if function.nested_key else fields)
 
 
 def _scalar(function: FieldFunction, pool: Pool, codes: Array, hashes: Array) -> by_key.Scalar:
@@ -136,7 +137,7 @@ def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]
     """Which rows of nested tables take part: null rows do not, nor, where so asked, rows with a null in their key."""
     if function.nested_key_nulls == "merge" or not function.nested_key:
         return real
-    keys = pool.elements.struct.unnest().select(function.nested_key)
+    keys = pool.elements.struct.unnest().select(cols(function.nested_key))
     whole = keys.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     rows = np.array(real, bool)
     if function.nested_key_nulls == "error" and (rows & ~whole).any():
@@ -178,13 +179,13 @@ def nested_partial_update(function: FieldFunction, versions: Versions, column: p
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
     names = rows.columns
     grouped = (
-        rows.with_columns(_key=keys[merged], _code=_codes(function, pool)[elements[merged]], _hash=_hashes(function, pool)[elements[merged]])
-        .group_by("_key", "_code", maintain_order=True)
-        .agg(pl.col("_hash").first(), *(pl.col(name).last(ignore_nulls=True) for name in names))
+        rows.with_columns(**{KEY: keys[merged], CODE: _codes(function, pool)[elements[merged]], HASH: _hashes(function, pool)[elements[merged]]})
+        .group_by(KEY, CODE, maintain_order=True)
+        .agg(pl.col(HASH).first(), *(one.last(ignore_nulls=True) for one in cols(names)))
     )
     as_is = alone[keys]
-    untouched = pl.DataFrame({"_key": keys[as_is], "row": pool.elements.gather(pl.Series(elements[as_is]))})
-    by_hash = pools.hashed(grouped["_key"].to_numpy(), grouped["_hash"].to_numpy())
+    untouched = pl.DataFrame({KEY: keys[as_is], VALUE: pool.elements.gather(pl.Series(elements[as_is]))})
+    by_hash = pools.hashed(grouped[KEY].to_numpy(), grouped[HASH].to_numpy())
     grouped = grouped[by_hash]
-    both = pl.concat([grouped.select("_key", pl.struct(names).alias("row")), untouched]).sort("_key", maintain_order=True)
-    return pools.listed(column, both["row"], both["_key"].to_numpy(), any_there(versions, pool, found.places, found.keys))
+    both = pl.concat([grouped.select(KEY, pl.struct(cols(names)).alias(VALUE)), untouched]).sort(KEY, maintain_order=True)
+    return pools.listed(column, both[VALUE], both[KEY].to_numpy(), any_there(versions, pool, found.places, found.keys))

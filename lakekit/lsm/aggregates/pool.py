@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from lakekit.columns import CODE, ROW, cols
 from lakekit.lsm.arrays import float_bits, present
 
 if TYPE_CHECKING:
@@ -67,10 +68,8 @@ def codes(elements: pl.DataFrame) -> Array:
     bits = [float_bits(elements[name]) for name in floats]
     named = elements.with_columns(bits)
     found = np.zeros(elements.height, np.int64)
-    groups = (
-        named.with_row_index("_row").group_by(named.columns, maintain_order=True).agg(pl.col("_row")).select("_row").with_row_index("_code").explode("_row")
-    )
-    found[groups["_row"].to_numpy()] = groups["_code"].to_numpy()
+    groups = named.with_row_index(ROW).group_by(cols(named.columns), maintain_order=True).agg(pl.col(ROW)).select(ROW).with_row_index(CODE).explode(ROW)
+    found[groups[ROW].to_numpy()] = groups[CODE].to_numpy()
     return found
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.columns import col
 from lakekit.format import avro, orc, parquet
 from lakekit.testing.expectations import Read, difference
 from lakekit.testing.fixtures import fixtures
@@ -53,8 +54,8 @@ def files(said: dict[str, Any], data: bytes) -> None:
             if wrong is not None:
                 raise Differs(what, "the recorded rows", wrong)
         same("how many rows", frame.select(pl.len()).collect().item(), len(rows))
-        last = frame.select(fields[-1].name).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
-        same("one column", last.equals(frame.collect().select(fields[-1].name).with_row_index("n").tail(1)), expected=True)
+        last = frame.select(col(fields[-1].name)).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
+        same("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)
 
 
 def _recorded(said: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
