@@ -6,13 +6,60 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.care import whole
-from lakekit.errors import CommitStateUnknown, LakekitError, TableAlreadyExists
+from lakekit.errors import CommitStateUnknown, DatabaseAlreadyExists, LakekitError, TableAlreadyExists
+from lakekit.world import REAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakekit.catalog.metastore import Define, Metastore
     from lakekit.catalog.names import Name
     from lakekit.meta.handle import Ground
     from lakekit.model.schema import TableSchema
+
+_PATIENCE_MS = 20_000
+"""How long after its first file a table may become known."""
+_MOST_VANISHED = 5
+"""How often the files of others may go again before the name itself is taken to be in the way."""
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 10, 250
+
+
+def create_or_wait(metastore: Metastore, name: Name, define: Define) -> None:
+    """Creates a table, or returns when whoever creates it at the same moment has done so; where that fails, this goes on.
+
+    Raises:
+        TableAlreadyExists: files of a table lie there that the catalog does not know, and nobody is making it known.
+    """
+    pause_ms, most_vanished = _FIRST_PAUSE_MS, _MOST_VANISHED
+    while True:
+        try:
+            metastore.create_table(name, define)
+        except TableAlreadyExists:
+            if metastore.has_table(name.database, name.table):
+                return
+            age_ms = _age_ms(metastore.ground(name))
+            most_vanished -= age_ms is None
+            if not most_vanished or (age_ms is not None and age_ms >= _PATIENCE_MS):
+                raise
+        else:
+            return
+        REAL.wait(pause_ms)
+        pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+
+
+def create_database_once(metastore: Metastore, database: str, properties: Mapping[str, str]) -> None:
+    """Creates a database, or returns where somebody created it at the same moment. Raises `DatabaseAlreadyExists` where another spelling is in the way."""
+    try:
+        metastore.create_database(database, properties)
+    except DatabaseAlreadyExists:
+        if not metastore.has_database(database):
+            raise
+
+
+def _age_ms(ground: Ground) -> int | None:
+    """How long ago the first file of a table was written; None where it is gone again."""
+    found = ground.storage.stat(ground.layout.schema(0))
+    return None if found is None else REAL.now_ms() - found.modified_ms
 
 
 def check_free(metastore: Metastore, name: Name, otherwise: str) -> None:

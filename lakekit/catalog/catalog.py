@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit import registry, storage as storages, world
-from lakekit.catalog import cloning, compacting, global_tables, listing, materialized, migrating, names, repairing, views
+from lakekit.catalog import appearing, cloning, compacting, global_tables, listing, materialized, migrating, names, repairing, views
 from lakekit.catalog.metastore import missing, missing_database, properties_of, some
 from lakekit.catalog.settings import Settings
 from lakekit.catalog.system_table import SystemTable
 from lakekit.catalog.uris import hidden
 from lakekit.draw import html, text
-from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists
+from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.folder.kinds import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.frozen import EMPTY, Frozen
@@ -91,7 +91,10 @@ class Catalog:
             if if_not_exists:
                 return
             raise DatabaseAlreadyExists(f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is', name=name)
-        metastore.create_database(name, kept)
+        if if_not_exists:
+            appearing.create_database_once(metastore, name, kept)
+        else:
+            metastore.create_database(name, kept)
 
     def alter_database(self, name: str, *, set: Mapping[str, str] | None = None, remove: Iterable[str] = ()) -> None:  # noqa: A002 - the public name
         """Sets and removes properties of a database; "comment" is one of them. Raises `DatabaseNotFound`, `Unsupported` where databases are folders."""
@@ -208,11 +211,10 @@ class Catalog:
         def first_schema(ground: Ground) -> TableSchema:
             return define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=given, comment=comment)
 
-        try:
+        if if_not_exists:
+            appearing.create_or_wait(metastore, parsed, first_schema)
+        else:
             metastore.create_table(parsed, first_schema)
-        except TableAlreadyExists:  # somebody made it just now, or files lie there that the catalog does not know
-            if not (if_not_exists and metastore.has_table(parsed.database, parsed.table)):
-                raise
         made.handle()
         return made
 
@@ -374,7 +376,13 @@ class Catalog:
         if temporary:
             self._seen.views[parsed.full] = made
         else:
-            views.keeper(metastore).put_view(parsed, views.to_text(made))
+            try:
+                views.keeper(metastore).put_view(parsed, views.to_text(made))
+            except ViewAlreadyExists:  # somebody made it just now
+                there = views.known(self, metastore, parsed, self._seen.views)
+                if not if_not_exists or there is None:
+                    raise
+                return there
         return made
 
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
