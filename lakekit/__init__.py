@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         InvalidOption as InvalidOption,
         LakekitError as LakekitError,
         LimitExceeded as LimitExceeded,
+        LocationNotAllowed as LocationNotAllowed,
         LockLost as LockLost,
         MergeConflict as MergeConflict,
         NotFound as NotFound,
@@ -110,9 +111,10 @@ _HOMES = {
     "lakekit.commit.outcome": "Commit",
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
-        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LockLost
-        MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged SchemaMismatch SnapshotAlreadyExists
-        SnapshotNotFound StorageFailed TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
+        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LocationNotAllowed
+        LockLost MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged SchemaMismatch
+        SnapshotAlreadyExists SnapshotNotFound StorageFailed
+        TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
     """,
     "lakekit.model.commit_message": "CommitMessage",

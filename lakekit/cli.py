@@ -38,6 +38,7 @@ from lakekit.care.report import NAMES
 from lakekit.draw import levels, manifests, text, timeline, words
 from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
+from lakekit.model.locations import options_of
 from lakekit.system.itself import features, versions
 from lakekit.table import history, manifest_tree, page, picture
 from lakekit.table.bytes import hex as hex_of
@@ -99,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     store = argparse.ArgumentParser(add_help=False)
     told = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
     store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=told)
+    told = "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be given again"
+    store.add_argument("--allow", metavar="LOCATION", action="append", default=[], help=told)
     place = argparse.ArgumentParser(add_help=False, parents=[store])
     place.add_argument("path", metavar="PATH", help="the folder of a table")
     place.add_argument("--at", help="a snapshot's number, a tag, or a time")
@@ -256,7 +259,7 @@ def _tabless(value: str) -> str:
 
 
 def _open(asked: argparse.Namespace) -> Table:
-    return open_table(asked.path, branch=asked.branch, storage_options=dict(asked.storage) or None)
+    return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
 def _at(asked: argparse.Namespace) -> int | str | None:

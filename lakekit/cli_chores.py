@@ -29,6 +29,7 @@ from lakekit.care.given import duration_ms
 from lakekit.catalog import connect
 from lakekit.draw import words
 from lakekit.errors import InvalidOption
+from lakekit.model.locations import options_of
 from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
     one.add_argument("--older-than", metavar="AGE", type=_age, help='files younger than this are left alone; "1 d" unless given')
     one.add_argument("--delete", action="store_true", help="remove them")
+    one.add_argument("--external", action="store_true", help="look at external roots too, where no other table has files")
     one.add_argument("--dry-run", action="store_true", help="only tell; so it is without --delete too")
     one = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
     one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
@@ -162,7 +164,7 @@ def _names(said: str) -> list[str]:
 
 
 def _open(asked: argparse.Namespace) -> Table:
-    return open_table(asked.path, branch=asked.branch, storage_options=dict(asked.storage) or None)
+    return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
 def _told(out: Out, result: Any) -> None:
@@ -303,7 +305,7 @@ def orphans(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit orphans PATH`."""
     age = None if asked.older_than is None else timedelta(milliseconds=duration_ms(asked.older_than, "older-than"))
     table, dry_run = _open(asked), asked.dry_run or not asked.delete
-    found = table.remove_orphans(older_than=age, dry_run=dry_run)
+    found = table.remove_orphans(older_than=age, dry_run=dry_run, external=asked.external)
     if found.height or out.format != "table":
         out.frame(found)
     parts = f"{words.plural(found.height, 'file')}, {words.size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
@@ -331,7 +333,7 @@ def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
 
 
 def _catalog(asked: argparse.Namespace) -> Catalog:
-    return connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, storage_options=dict(asked.storage) or None)
+    return connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
 def clone(asked: argparse.Namespace, out: Out) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import registry
 from lakekit.errors import InvalidOption
+from lakekit.model.locations import options_of
 from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def bench(asked: argparse.Namespace, out: Out) -> None:
     if (asked.path is None) == (asked.size is None):
         raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
     if asked.path is not None:
-        lines = measured.bench(open_table(asked.path, storage_options=dict(asked.storage) or None), turns=asked.turns)
+        lines = measured.bench(open_table(asked.path, options=options_of(asked.allow), storage_options=dict(asked.storage) or None), turns=asked.turns)
     else:
         lines = measured.sized(asked.size, turns=asked.turns)
     out.rows(measured.NAMES, [line.row() for line in lines])

@@ -19,6 +19,7 @@
     ├─ CommitStateUnknown                  nobody can tell whether the commit happened: never retried blindly
     ├─ UncommittedRows                     a writer with identifiers was left with rows nobody committed
     ├─ ForkedProcess                       Polars hangs in a forked child: use spawn
+    ├─ LocationNotAllowed(PermissionError) a table names a place that its caller does not allow: location, option
     └─ StorageFailed(OSError)              the storage said no: path
 
 An error has one positional message (what happened, where, what exists instead, what to do) and its facts as keyword fields,
@@ -251,6 +252,14 @@ class UncommittedRows(LakekitError):
 
 class ForkedProcess(LakekitError):
     """Polars hangs in a forked child; start processes with spawn."""
+
+
+class LocationNotAllowed(LakekitError, PermissionError):
+    """A table names a place outside its folder that neither the caller nor the catalog allows; nothing there was touched."""
+
+    names: ClassVar[tuple[str, ...]] = ("location", "option")
+    location: str | None
+    option: str | None
 
 
 class StorageFailed(LakekitError, OSError):

@@ -7,6 +7,9 @@ Files are listed before the roots are read, so that whatever a commit adds meanw
 cannot be read stops everything (RELIABILITY D5, D6). Ages are told by the clock of the storage, not by this machine's. What counts is the name: a file
 that any snapshot, tag or long-lived changelog of any branch names, added or deleted, stays.
 
+An external root is left out: nothing in its paths tells the files of two tables apart that share it, and what one of them does not name may be a live file of
+the other. The caller who knows that a root is this table's alone says so (`external`); one that lies in the folder of another table is refused all the same.
+
 Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
 
@@ -26,10 +29,11 @@ from lakekit.care.given import before_ms
 from lakekit.care.needed import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
-from lakekit.model.layout import without_scheme
+from lakekit.model.layout import Layout, without_scheme
+from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each_small
+from lakekit.world import caution, each_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -75,19 +79,22 @@ def remove(
     older_than: str | datetime | timedelta | None,
     dry_run: bool,
     force: bool,
+    external: bool = False,
     lists: Lists | None = None,
     deletes: Deletes | None = None,
 ) -> pl.DataFrame:
     """The orphans that are older than that, removed unless `dry_run`; see `Table.remove_orphans`.
 
-    `lists` and `deletes`: who lists the directories of partitions and buckets, and deletes files; None: the storage, from here.
+    `external`: whether external roots are looked at too; they must be allowed, and no other table may have files there. `lists` and `deletes`: who lists
+    the directories of partitions and buckets, and deletes files; None: the storage, from here.
     """
     for branch in roots.branches(handle):
         if not schemas.ids(roots.on(handle, branch)):
             msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
             raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
+    outside = _external_roots(handle, external=external)
     limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
-    listed, directories = _listed(handle, lists)
+    listed, directories = _listed(handle, outside, lists)
     needed = _needed(handle)
     gone = [
         (one.kind, file)
@@ -176,7 +183,7 @@ def _storage_time_ms(handle: Handle) -> int:
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+def _listed(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
     layout = handle.layout
     found = [
@@ -190,7 +197,7 @@ def _listed(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[St
             _cut_off(handle, directory, prefix) for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
         ]
     found += [_cut_off(handle, layout.root, _CLOCK, ""), _cut_off(handle, layout.root, f".{_CLOCK}")]
-    files, directories = _data(handle, lists)
+    files, directories = _data(handle, outside, lists)
     return [*found, *files], directories
 
 
@@ -217,12 +224,40 @@ def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") 
     return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
 
-def _data(handle: Handle, lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+def _external_roots(handle: Handle, *, external: bool) -> list[str]:
+    """Return the external roots whose files are looked at. Raises `LocationNotAllowed`, and `Conflict` for a root in the folder of another table."""
+    named = handle.layout.external_roots
+    if not external:
+        if named:
+            shown = ", ".join(named)[:200]
+            caution(f"{shown} of {handle.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
+        return []
+    found = []
+    for location in named:
+        handle.check_location(location, EXTERNAL_PATHS)
+        root = without_scheme(location).rstrip("/")
+        own = is_at_or_below(root, handle.root.rstrip("/"))
+        above = [] if own else [root.rsplit("/", count)[0] for count in range(root.count("/") - 2 * ("://" in root))]
+        other = next((one for one in above if _has_schema(handle, one)), None)
+        if other is not None:
+            raise Conflict(
+                f"the external root {location} of {handle.name} lies in {other}, the folder of another table, whose files would be taken for orphans: "
+                f"nothing was removed. Take it out of {EXTERNAL_PATHS}, or leave external out"
+            )
+        found.append(root)
+    return found
+
+
+def _has_schema(handle: Handle, directory: str) -> bool:
+    layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
+    return any(handle.storage.stat(layout.schema(0)) is not None or handle.storage.stat(layout.schema_dir) is not None for layout in layouts)
+
+
+def _data(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
     layout, storage = handle.layout, handle.storage
     side_by_side = partial(each_small, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
-    outside = [without_scheme(root).rstrip("/") for root in layout.external_roots]
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
     places: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
     seen: list[Stat] = []

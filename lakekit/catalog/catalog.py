@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from lakekit import registry, storage as storages, world
 from lakekit.catalog import appearing, cloning, compacting, global_tables, listing, materialized, migrating, names, repairing, views
 from lakekit.catalog.metastore import missing, missing_database, properties_of, some
-from lakekit.catalog.settings import Settings
+from lakekit.catalog.seen import Seen
+from lakekit.catalog.settings import Settings, locations_of
 from lakekit.catalog.system_table import SystemTable
 from lakekit.catalog.uris import hidden
 from lakekit.draw import html, text
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.folder.kinds import FORMAT_TABLE
+from lakekit.model.locations import named_locations
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.table import named
@@ -47,15 +49,6 @@ if TYPE_CHECKING:
     from lakekit.model.schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
-
-
-@dataclass(slots=True)
-class Seen:
-    """What was last listed: what a catalog's card shows without looking again; the metastore, once it was asked; and temporary views, by name."""
-
-    databases: list[str] | None = None
-    metastore: Metastore | None = None
-    views: dict[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +187,7 @@ class Catalog:
         """
         parsed = names.new_table(name, "createTable")
         metastore = self._there(parsed.database)
-        made = self._table(metastore, parsed)
+        made = self._table(metastore, parsed, made_with=named(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
             if if_not_exists:
                 made.handle()
@@ -241,16 +234,16 @@ class Catalog:
         if not self._settings().of("format-table.enabled"):
             msg = f"{name}: this catalog was connected with format-table.enabled=false, and makes no format tables. Connect without it"
             raise InvalidOption(msg, key="format-table.enabled", value="false")
-        return self._create_folder_table(name, FORMAT_TABLE, first_schema)
+        return self._create_folder_table(name, FORMAT_TABLE, first_schema, location)
 
     def create_object_table(self, name: str, *, location: str, comment: str | None = None) -> Table:
         """A new table "db.o" of what lies at a location: `t.refresh()` lists it, `t.open(path)` reads one of its files.
 
         Java's catalogs of folders have no such tables since 1.3, and do not list it. Raises as `create_format_table`.
         """
-        return self._create_folder_table(name, OBJECTS, lambda ground: define_object_table(ground, location=location, comment=comment))
+        return self._create_folder_table(name, OBJECTS, lambda ground: define_object_table(ground, location=location, comment=comment), location)
 
-    def _create_folder_table(self, name: str, kind: str, define: Define) -> Table:
+    def _create_folder_table(self, name: str, kind: str, define: Define, location: str | None) -> Table:
         parsed = names.new_table(name, "createTable")
         metastore = self._there(parsed.database)
         if self.metastore != "filesystem":
@@ -258,7 +251,7 @@ class Catalog:
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full)
         metastore.create_table(parsed, define)
-        return of_kind(self._table(metastore, parsed))
+        return of_kind(self._table(metastore, parsed, made_with={"path": location}))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drops a table and deletes its files, but for data files at external paths (a warning names those).
@@ -486,8 +479,10 @@ class Catalog:
             raise missing_database(metastore.where, database, metastore.databases())
         return metastore
 
-    def _table(self, metastore: Metastore, name: Name, dynamic: Frozen[str, Any] = EMPTY) -> Table:
+    def _table(self, metastore: Metastore, name: Name, dynamic: Frozen[str, Any] = EMPTY, made_with: Mapping[str, Any] | None = None) -> Table:
         ground = metastore.ground(name)
+        if made_with:
+            self._seen.named[name.full] = named_locations(made_with)
         return Table(
             location=ground.layout.root,
             name=name.full,
@@ -496,6 +491,7 @@ class Catalog:
             storage_options=self.storage_options,
             storage=self.storage,
             keeper=ground.keeper,
+            locations=locations_of(self.warehouse, self.options, self._seen.named.get(name.full, ())),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@
     jdbc.user, jdbc.password, jdbc.<driver's own>       how to get into the database
     sync-all-properties                                 keep a copy of a table's options in the catalog
     metastore, uri, warehouse                           as the arguments of that name
+    lakekit.allowed-locations                           folders and URLs outside their own folders that the tables may use (`model.locations`)
 
 Source: ENGINE.md 9.1, 9.3; `CatalogOptions`, `JdbcCatalogOptions`.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
+from lakekit.model.locations import ALLOWED, Locations, named_locations
 from lakekit.options.frozen import EMPTY
 from lakekit.options.option import Option, read_boolean, read_duration, read_integer
 from lakekit.storage.local import LocalStorage
@@ -96,4 +98,12 @@ def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
         found[key] = str(value).lower() if isinstance(value, bool) else str(value)
         if key in _OPTIONS:
             _OPTIONS[key].value(found[key])
+    named_locations({ALLOWED: found.get(ALLOWED)})
     return found
+
+
+def locations_of(warehouse: str, options: Mapping[str, str], made_with: tuple[str, ...]) -> Locations:
+    """Return the places that a catalog allows a table; `made_with` are the locations that the call which made it named."""
+    defaults = {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
+    found = Locations(configured=made_with, warehouse=warehouse or None)
+    return found.with_configured({ALLOWED: options.get(ALLOWED)}).with_configured(defaults)

@@ -15,6 +15,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
+from lakekit.model.locations import ALLOWED
 from lakekit.options.declared import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
 from lakekit.options.table import BY_KEY, FIELD_KEYS, OLDER, is_known, named, own_key, spell
 from lakekit.world import caution
@@ -51,6 +52,9 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
 def said(given: str, value: Any) -> tuple[str, str]:
     """Today's key of one option, and its checked text."""
     key = key_of(given)
+    if key == ALLOWED:
+        msg = f"{ALLOWED} is the caller's, and is kept in no table: give it to lk.open(options=) or lk.connect(options=)"
+        raise InvalidOption(msg, key=key, value=None)
     if not is_known(key):
         _warn_near(key)
         return key, _plain(key, value)

@@ -18,6 +18,7 @@ from lakekit.files.places import partition_path
 from lakekit.format.told import has_bounds
 from lakekit.format.writing import Encoding, check_types
 from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.model.locations import EXTERNAL_PATHS
 from lakekit.model.schema import SYSTEM_FIELD_ID_START
 from lakekit.types import BINARIES, Field
 
@@ -186,6 +187,8 @@ def place(handle: Handle, names: FileNames, shape: Shape, partition: bytes, buck
     roots = external_roots(handle.options)
     if not roots:
         return name, handle.layout.data_file(directory, bucket, name), None
+    for root in roots:  # all of them: a run that meets one later would leave its first files
+        handle.check_location(root, EXTERNAL_PATHS)
     root = roots[names.turn(len(roots))]
     external = f"{replace(handle.layout, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
     return name, handle.layout.data_file(directory, bucket, name, external), external

@@ -22,6 +22,7 @@ from lakekit.codec import binary_row
 from lakekit.errors import Corrupt
 from lakekit.format.dtypes import polars_schema
 from lakekit.model import partition as partitions
+from lakekit.model.locations import FORMAT_TABLE_PATH
 from lakekit.world import each
 
 if TYPE_CHECKING:
@@ -44,16 +45,19 @@ class Partition:
 
 def place(handle: Handle) -> tuple[Storage, str]:
     """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
-    location = handle.all_options.get("path", "").strip()
-    return elsewhere(handle, location) if location else (handle.storage, handle.root)
+    location = handle.all_options.get(FORMAT_TABLE_PATH, "").strip()
+    return elsewhere(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
 
 
-def elsewhere(handle: Handle, location: str) -> tuple[Storage, str]:
-    """The storage and the path of a location that a table names.
+def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]:
+    """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
 
     A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own.
     """
+    if _scheme(location) not in ("", "file"):
+        handle.check_location(location, option)  # before anything is made of it
     storage, root = storages.open(location)
+    handle.check_location(location, option, place=root)
     scheme = _scheme(location)
     return (handle.storage if not scheme or scheme == _scheme(handle.root) else storage), root.rstrip("/") or "/"
 

@@ -17,6 +17,7 @@ from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
 from lakekit.folder import listing
 from lakekit.format.dtypes import polars_schema
 from lakekit.model.layout import is_plain
+from lakekit.model.locations import OBJECT_LOCATION as LOCATION
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     Lists = Callable[[Sequence[str]], list[list[Stat]]]
 
-LOCATION = "object-location"
 FIELDS = (
     Field("path", "STRING NOT NULL"),
     Field("parent_path", "STRING NOT NULL"),
@@ -57,7 +57,7 @@ def place(handle: Handle) -> tuple[Storage, str, str]:
             f"{handle.name} is an object table without the option {LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.elsewhere(handle, told)
+    storage, root = listing.elsewhere(handle, told, LOCATION)
     return storage, root, told.rstrip("/")
 
 

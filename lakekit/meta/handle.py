@@ -15,6 +15,7 @@ from lakekit import storage as storages
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.meta import schemas
 from lakekit.model.layout import MAIN, Layout, is_plain
+from lakekit.model.locations import Locations
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.table import TableOptions
 from lakekit.world import REAL
@@ -102,6 +103,10 @@ class Handle:
         """Whether that branch is the primary one: this one then stands in for the partitions that it lacks."""
         return not self.options.scan_fallback_branch and bool(self.options.scan_primary_branch)
 
+    def check_location(self, location: str, option: str, *, place: str | None = None) -> None:
+        """Raise `LocationNotAllowed` for a location that the table names by an option and that is not allowed; see `Locations.check`."""
+        self.layout.locations.check(location, root=self.root, table=self.name, option=option, place=place)
+
     def with_schema(self, schema: TableSchema) -> Handle:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's."""
         if schema.id < self.newest_schema_id:
@@ -110,8 +115,8 @@ class Handle:
 
     def with_options(self, options: Mapping[str, Any]) -> Handle:
         """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
-        changed = self.options.changed(options)
-        return replace(self, options=changed, dynamic=Frozen({**self.dynamic, **options}), layout=_layout(self.layout, changed))
+        changed, dynamic = self.options.changed(options), Frozen({**self.dynamic, **options})
+        return replace(self, options=changed, dynamic=dynamic, layout=_layout(self.layout, changed, dynamic))
 
     def on_branch(self, name: str) -> Handle:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
@@ -129,8 +134,11 @@ def open_handle(
     name: str | None = None,
     world: World = REAL,
     keeper: Keeper | None = None,
+    locations: Locations = Locations(),  # noqa: B008 - frozen
 ) -> Handle:
     """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for; `keeper` is the catalog that names it.
+
+    `locations`: the places outside its folder that the catalog, or the call that made the table, allows it.
 
     Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`, `Corrupt`.
     """
@@ -141,7 +149,7 @@ def open_handle(
     else:
         root = asked.rstrip("/")
     name = name or name_of(root)
-    layout = _branch_layout(name, Layout(root=root), branch or str(dynamic.get("branch") or MAIN))
+    layout = _branch_layout(name, Layout(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
     ground = Ground(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
     try:
         return opened(ground, schemas.latest(ground, asked=asked), dynamic)
@@ -168,7 +176,7 @@ def opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any] = EMP
         name=ground.name,
         schema=schema,
         options=options,
-        layout=_layout(ground.layout, options),
+        layout=_layout(ground.layout, options, dynamic),
         storage=ground.storage,
         dynamic=Frozen(dynamic),
         world=ground.world,
@@ -177,7 +185,7 @@ def opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any] = EMP
     )
 
 
-def _layout(layout: Layout, options: TableOptions) -> Layout:
+def _layout(layout: Layout, options: TableOptions, dynamic: Mapping[str, Any]) -> Layout:
     directory = options.data_file_path_directory or ""
     if directory and not all(is_plain(part) for part in directory.strip("/").split("/")):
         raise Corrupt(f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder", field="data-file.path-directory")
@@ -186,6 +194,7 @@ def _layout(layout: Layout, options: TableOptions) -> Layout:
         directory=directory.strip("/"),
         index_beside_data=options.index_file_in_data_file_dir,
         external_roots=options.data_file_external_paths,
+        locations=layout.locations.with_named(dynamic),
     )
 
 

@@ -10,10 +10,11 @@ Names that come from metadata files are untrusted: `checked_name` lets through o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from lakekit.errors import Corrupt
+from lakekit.model.locations import EXTERNAL_PATHS, Locations, is_at_or_below, normalize_location, not_allowed
 
 MAIN = "main"
 POSTPONE_BUCKET = -2
@@ -66,8 +67,9 @@ class Layout:
     """The paths of one table and branch.
 
     `directory` is the option `data-file.path-directory`, `index_beside_data` the option `index-file-in-data-file-dir`, `external_roots` the option
-    `data-file.external-paths`: the only places outside the table where data files may lie. The schemas of `hidden` tables have names that no engine takes for
-    those of a table, or for data, `_schema/_schema-0`: they are of a kind that the reference's catalogs do not keep in folders.
+    `data-file.external-paths`: where the table says that data files lie outside it. `locations` says which places count. The schemas of
+    `hidden` tables have names that no engine takes for those of a table, or for data, `_schema/_schema-0`: they are of a kind that the
+    reference's catalogs do not keep in folders.
     """
 
     root: str
@@ -76,6 +78,7 @@ class Layout:
     index_beside_data: bool = False
     external_roots: tuple[str, ...] = ()
     hidden: bool = False
+    locations: Locations = field(default=Locations(), repr=False)
 
     # ---- of this branch
 
@@ -159,14 +162,7 @@ class Layout:
 
     def on_branch(self, name: str) -> Layout:
         """The same table seen from another branch."""
-        return Layout(
-            root=self.root,
-            branch=name or MAIN,
-            directory=self.directory,
-            index_beside_data=self.index_beside_data,
-            external_roots=self.external_roots,
-            hidden=self.hidden,
-        )
+        return replace(self, branch=name or MAIN)
 
     @property
     def manifest_dir(self) -> str:
@@ -202,7 +198,7 @@ class Layout:
         return f"{join(*above)}/{word}" if any(above) else word
 
     def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
-        """A data or changelog file; an external path, without `file:`, is taken when it lies below one of `external_roots` (or the table)."""
+        """A data or changelog file; an external path, without `file:`, is taken when `locations` allow it."""
         checked_name(name, field="_FILE_NAME")
         if external_path is not None:
             return self._external(external_path)
@@ -213,15 +209,17 @@ class Layout:
         return f"{data_file_path.rpartition('/')[0]}/{checked_name(name, field='_EXTRA_FILES')}"
 
     def _external(self, path: str) -> str:
-        for root in (*self.external_roots, self.root):
-            below = without_scheme(path).removeprefix(without_scheme(root).rstrip("/") + "/")
-            if below != without_scheme(path) and all(is_plain(part) for part in below.split("/")):
+        """Return the path of a file that a manifest or a message names as a whole. Raises `Corrupt`, `LocationNotAllowed`."""
+        location = normalize_location(path)
+        if location is not None and location != normalize_location(self.root):
+            if self.locations.is_allowed(location, self.root):
                 return without_scheme(path)
-        allowed = ", ".join(self.external_roots) or "none"
-        raise Corrupt(
-            f"_EXTERNAL_PATH {path[:200]!a} lies below no root that data-file.external-paths names ({allowed})",
-            field="_EXTERNAL_PATH",
-        )
+            for root in self.external_roots:
+                base = normalize_location(root)
+                if base is not None and location != base and is_at_or_below(location, base):
+                    raise not_allowed(root, table=self.root, option=EXTERNAL_PATHS)
+        roots = ", ".join(self.external_roots) or "none"
+        raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} lies below no root that {EXTERNAL_PATHS} names ({roots})", field="_EXTERNAL_PATH")
 
 
 def without_scheme(path: str) -> str:

@@ -380,6 +380,7 @@ class Declared:
     materialized_table_refresh_handler_bytes: str | None = text("materialized-table.refresh-handler-bytes", None, "Who refreshes it, as an engine wrote it.")
     manifest_format: str = text("manifest.format", "avro", "Format of manifests; readers go by the file itself.")
     lookup_cache_rows: int = long("lookup.cache-rows", 10000, "Rows a lookup join keeps.")
+    lakekit_allowed_locations: tuple[str, ...] = names("lakekit.allowed-locations", "Places outside its folder that a table may use; the caller's alone.")
     lakekit_timestamp_unit: str = choice("lakekit.timestamp-unit", "ns", "How TIMESTAMP(7) to TIMESTAMP(9) are read.", "ns us")
     lakekit_java_time_zone: str = text("lakekit.java-time-zone", "UTC", "Zone of the Java processes that wrote ORC timestamps and cast them.")
     lakekit_merge_memory_bytes: int = size("lakekit.merge-memory", "256 mb", "Memory of one merge before it is cut into key ranges.")

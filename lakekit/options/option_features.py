@@ -31,7 +31,7 @@ OPTIONS = {
         streaming-read-append-overwrite streaming-read-overwrite streaming.read.snapshot.delay branch
         deletion-vectors.merge-on-read file-index.read.enabled incremental-between incremental-between-scan-mode
         incremental-between-tag-to-snapshot incremental-between-timestamp incremental-to-auto-tag
-        lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore scan.bucket
+        lakekit.allowed-locations lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore scan.bucket
         scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files
         scan.ignore-lost-files scan.mode scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp
         scan.timestamp-millis scan.version scan.watermark spark.read.native table-read.sequence-number.enabled

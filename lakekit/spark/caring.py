@@ -145,6 +145,7 @@ def remove_orphans(
     older_than: str | datetime | timedelta | None = None,
     dry_run: bool = True,
     force: bool = False,
+    external: bool = False,
 ) -> pl.DataFrame:
     """`t.remove_orphans` with partitions and buckets listed, and files deleted, by Spark tasks: the same frame.
 
@@ -153,7 +154,7 @@ def remove_orphans(
     session.check(spark)
     handle = handle_of(table_or_path)
     lists, deletes = pieces.lists(spark, handle.storage), pieces.deletes(spark, handle.storage)
-    return orphans.remove(handle, older_than=older_than, dry_run=dry_run, force=force, lists=lists, deletes=deletes)
+    return orphans.remove(handle, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes)
 
 
 def expire_snapshots(

@@ -21,6 +21,7 @@ from pyspark.errors import AnalysisException
 
 from lakekit import storage
 from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
+from lakekit.model.locations import check_not_in_hint
 from lakekit.spark import session
 from lakekit.spark.source import Source, given
 from lakekit.sql.words import quoted
@@ -144,6 +145,7 @@ def source_of(table: Table) -> type[Source]:
 
         def table(self) -> Table:
             options = given(dict(self.options))
+            check_not_in_hint(options, "the query, by WITH,")
             branch = self.options.get("branch")
             found = table.with_options(options) if options else table
             return found.branch(branch) if branch else found

@@ -21,6 +21,7 @@ from lakekit.catalog.views import View
 from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import paimon_type, polars_type
+from lakekit.model.locations import check_not_in_hint
 from lakekit.sql import definitions, expressions, speaking
 from lakekit.sql.asked import Answer, Asked, only
 from lakekit.sql.excerpt import excerpt, without_secrets
@@ -269,6 +270,7 @@ def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | N
     words.expect("OPTIONS")
     found = definitions.properties(words)
     words.end()
+    check_not_in_hint(found, "the hint OPTIONS")
     return found
 
 

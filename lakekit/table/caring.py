@@ -114,15 +114,18 @@ class Caring(Opened):
             return file_indexes.due(self.handle(), where, anew=anew)
         return file_indexes.rewrite(self.handle(), where, anew=anew)
 
-    def remove_orphans(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False) -> pl.DataFrame:
+    def remove_orphans(
+        self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False, external: bool = False
+    ) -> pl.DataFrame:
         """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.
 
         One row a file: `path`, `kind` (data, manifest, index, statistics, temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or
         an age such as "2 d", are meant; None: a day, so that no commit under way loses its files. Ages are told by the clock of the storage; a dry run writes
-        nothing and takes this machine's for it. Empty directories that are as old go too. Raises `Conflict` where so much would go that the metadata looks
+        nothing and takes this machine's for it. Empty directories that are as old go too. External roots (`data-file.external-paths`) are left out, and a
+        warning says so, unless `external`: give it only where no other table has files there. Raises `Conflict` where so much would go that the metadata looks
         lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
         """
-        return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force)
+        return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
 
     def repair(self) -> pl.DataFrame:
         """Makes the hints LATEST and EARLIEST say what is there, after a gap the first snapshot behind it; one row for each that was mended.

@@ -10,7 +10,9 @@ from lakekit.change.columns_given import fields_of
 from lakekit.errors import TableAlreadyExists
 from lakekit.meta.handle import Ground, name_of
 from lakekit.model.layout import Layout
+from lakekit.model.locations import Locations
 from lakekit.options.secrets import SecretOptions
+from lakekit.options.table import named
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -35,12 +37,14 @@ def create(
     """A new table at a path, which is made where it is missing.
 
     `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`. Columns of the primary key become
-    NOT NULL. `if_not_exists`: a table that is there already is returned as it is. Raises `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`,
+    NOT NULL. `if_not_exists`: a table that is there already is returned as it is. Locations in `options` (`data-file.external-paths`) are allowed to the
+    table that is returned; later openings must allow them again (`lakekit.allowed-locations`). Raises `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`,
     `ColumnNotFound`, `ColumnAlreadyExists` for what the reference engine refuses too; `Unsupported` for what lakekit could not read back.
     """
     storage, root = storages.open(path, storage_options)
     ground = Ground(name=name_of(root), storage=storage, layout=Layout(root=root))
-    made = Table(location=root, name=ground.name, storage_options=None if storage_options is None else SecretOptions(storage_options))
+    kept = None if storage_options is None else SecretOptions(storage_options)
+    made = Table(location=root, name=ground.name, storage_options=kept, locations=Locations().with_configured(named(options or {})))
     try:
         define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
     except TableAlreadyExists:

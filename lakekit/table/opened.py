@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import world
 from lakekit.meta.handle import open_handle
+from lakekit.model.locations import Locations
 from lakekit.options.frozen import EMPTY
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
+_KEPT = ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper", "locations")
+"""What a pickled table takes along."""
 _MOST_SCANS = 64
 """So many scans share a frame: Polars may keep something of every question it is asked."""
 
@@ -55,6 +58,7 @@ class Opened:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
     keeper: Keeper | None = field(default=None, repr=False, compare=False)
+    locations: Locations = field(default=Locations(), repr=False)
     _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
 
     def handle(self) -> Handle:
@@ -68,12 +72,13 @@ class Opened:
             storage=self.storage,
             name=self.name,
             keeper=self.keeper,
+            locations=self.locations,
         )
         self._seen.handle = found
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper")}
+        return {name: getattr(self, name) for name in _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

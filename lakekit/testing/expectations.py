@@ -60,7 +60,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One golden table: where it is, what it shows, its recorded reads."""
+    """One golden table: where it is, what it shows, its recorded reads; `allowed` are the places outside its folder that its files may lie at."""
 
     name: str
     about: str
@@ -70,6 +70,7 @@ class Case:
     partition_keys: tuple[str, ...]
     path: str
     reads: tuple[Read, ...] = field(repr=False)
+    allowed: tuple[str, ...] = ()
 
     def read(self, name: str) -> Read:
         """The recorded read of that name."""

@@ -10,6 +10,7 @@ import polars as pl
 import lakekit as lk
 from lakekit.columns import cols
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
+from lakekit.model.locations import options_of
 from lakekit.testing.expectations import Case, Read, beyond_polars, difference, without
 
 KIND: Final = "rowkind"
@@ -142,7 +143,7 @@ def _cut(value: list[int] | None, *, parquet: bool) -> list[int] | None:
 
 def asked(case: Case, read: Read) -> pl.DataFrame:
     """The frame of a recorded read; of increments with their kinds."""
-    table = lk.open(case.path, branch=read.branch)
+    table = lk.open(case.path, branch=read.branch, options=options_of(case.allowed))
     options: dict[str, Any] = dict(read.options)
     columns: list[Any] = cols(read.columns) or [pl.all()]
     if read.system is not None:

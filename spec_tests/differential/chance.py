@@ -26,7 +26,7 @@ from lakekit.testing.expectations import Case, Read, beyond_polars, canonical, d
 from lakekit.testing.reads import INCREMENTAL, answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import polars as pl
 
@@ -68,7 +68,12 @@ def make(here: Path, *, seed: int, count: int, number: int | None = None) -> Pat
 def cases(folder: Path) -> Iterator[Case]:
     """The tables in the order of their numbers."""
     for path in sorted(folder.glob("tables/*.json"), key=lambda path: int(path.stem.rpartition("_")[2])):
-        yield load(path.stem, root=str(folder))
+        yield replace(load(path.stem, root=str(folder)), allowed=(f"{folder}/external",))
+
+
+def opened(case: Case, *, branch: str | None = None, options: Mapping[str, str] | None = None) -> lk.Table:
+    """The table of a case, which may lie at an external root, too."""
+    return lk.open(case.path, branch=branch, options={"lakekit.allowed-locations": ",".join(case.allowed), **(options or {})})
 
 
 def apart(case: Case, read: Read) -> str | None:
@@ -98,18 +103,18 @@ def _is_change(read: Read) -> bool:
 
 
 def _has_fallback(case: Case) -> bool:
-    return "scan.fallback-branch" in lk.open(case.path).options
+    return "scan.fallback-branch" in opened(case).options
 
 
 def _has_unplaced(case: Case) -> bool:
     """Whether rows lie postponed in a table that was given buckets since: the engine shows them as they lie, and what they delete as rows."""
-    table = lk.open(case.path)
+    table = opened(case)
     return table.options.get("bucket") != "-2" and bool((table.files()["bucket"] == -2).any())
 
 
 def _answers_at_all(case: Case, read: Read) -> str | None:
     try:
-        table = lk.open(case.path, branch=read.branch)
+        table = opened(case, branch=read.branch)
         options: dict[str, Any] = dict(read.options)
         (table.scan(options=options) if read.system is None else table.system(read.system, options=options)).collect()
     except LakekitError:
@@ -121,7 +126,7 @@ def _scanned(case: Case, read: Read) -> str | None:
     """Increments asked of `scan`: the rows that were added or updated to."""
     read = without(read, beyond_polars(read))
     options: dict[str, Any] = dict(read.options)
-    frame = lk.open(case.path, branch=read.branch).scan(options=options).select(read.columns).collect()
+    frame = opened(case, branch=read.branch).scan(options=options).select(read.columns).collect()
     wanted = replace(read, rows=tuple(("+I", values) for kind, values in read.rows if kind in ("+I", "+U")))
     found = _differs(case, frame, wanted, kind_column=None)
     return None if found is None else f"scan: {found}"
@@ -170,7 +175,7 @@ def _forgiving(case: Case, read: Read, row: tuple[str, tuple[Any, ...]]) -> str:
 def _unordered(case: Case) -> frozenset[str]:
     """Columns whose elements the engine keeps in the order of a hash table: of `collect` with `distinct`, and of `nested_partial_update`, which turns rows
     that share a place there round with every step."""
-    options = lk.open(case.path).options
+    options = opened(case).options
     found = (re.fullmatch(r"fields\.(.*)\.(distinct=true|aggregate-function=nested_partial_update)", f"{key}={value}") for key, value in options.items())
     return frozenset(one[1] for one in found if one)
 

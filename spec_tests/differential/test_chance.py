@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-import lakekit as lk
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.notebook.levels import Levels
 from lakekit.testing.queries import conditions, difference, queries
@@ -79,7 +78,7 @@ def drawn(strategy):
 def collected(case):
     """All rows of a table, or None where it refuses: what it refuses then the reads above have compared."""
     try:
-        return lk.open(case.path).scan().collect()
+        return chance.opened(case).scan().collect()
     except LakekitError:
         return None
 
@@ -91,7 +90,7 @@ def test_queries_answer_as_on_the_rows(folder, memory):
         full = collected(case)
         if full is None or full.is_empty():
             continue
-        table = lk.open(case.path, options={"lakekit.merge-memory": memory})
+        table = chance.opened(case, options={"lakekit.merge-memory": memory})
 
         for query in drawn(queries(full)):
             asked.append(query)
@@ -107,7 +106,7 @@ def test_no_file_of_an_answer_is_pruned(folder):
         full = collected(case)
         if full is None or full.is_empty():
             continue
-        table = lk.open(case.path)
+        table = chance.opened(case)
 
         for condition in drawn(conditions(full)):
             matching, plan = full.filter(condition), table.explain(condition)
@@ -122,7 +121,7 @@ def test_no_file_of_an_answer_is_pruned(folder):
 def test_a_probe_in_the_levels_lights_the_files_that_the_planner_reads(folder):
     wrong, lit = [], 0
     for case in chance.cases(folder):
-        full, table = collected(case), lk.open(case.path)
+        full, table = collected(case), chance.opened(case)
         keys = table.handle().schema.trimmed_primary_keys
         if full is None or full.is_empty() or not keys or "scan.fallback-branch" in table.options:
             continue

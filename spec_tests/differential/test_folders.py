@@ -255,7 +255,7 @@ def test_objects(judge, tmp_path):
     (tmp_path / "objects" / "sub" / "b.bin").write_bytes(bytes(1000))
     ground = Ground(name="o", storage=LocalStorage(), layout=Layout(root=str(tmp_path / "o")))
     define_object_table(ground, location=str(tmp_path / "objects"))
-    table = lk.open(tmp_path / "o")
+    table = lk.open(tmp_path / "o", options={"lakekit.allowed-locations": str(tmp_path / "objects")})
     table.refresh()
     mine = table.scan().select("name", "length", pl.col("mtime").dt.epoch("ms"), pl.col("atime").dt.epoch("ms"), "owner").collect().rows()
     assert sorted(mine) == sorted(row[1:] for row in judge.objects(tmp_path / "objects"))

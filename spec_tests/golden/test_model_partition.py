@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.errors import Corrupt, Unsupported
+from lakekit.errors import Corrupt, LocationNotAllowed, Unsupported
 from lakekit.model import partition
 from lakekit.model.data_file import DataFile, format_of
 from lakekit.model.layout import Layout, checked_name, is_plain
+from lakekit.model.locations import Locations
 from lakekit.model.schema import TableSchema
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import Instant, parse
@@ -219,10 +221,15 @@ def test_odd_names_are_names(name: str) -> None:
 
 
 def test_external_paths_lie_below_the_roots_that_the_table_names() -> None:
-    layout = Layout(root="/w/t", external_roots=("file:/far", "oss://bucket/root"))
+    roots = ("file:/far", "oss://bucket/root")
+    named = Layout(root="/w/t", external_roots=roots)
+    layout = replace(named, locations=Locations().with_named({"lakekit.allowed-locations": ",".join(roots)}))
     for path in ("/far/dt=1/bucket-0/f", "file:///far/f", "oss://bucket/root/f", "/w/t/bucket-0/f"):
         assert layout.data_file("", 0, "f", path) == path.removeprefix("file://")
-    for path in ("/etc/passwd", "/far/../etc/passwd", "/farther/f", "/far", "oss://other/root/f", "http://far/f", "/far//f", ""):
+    for path in ("/far/dt=1/bucket-0/f", "file:///far/f", "oss://bucket/root/f"):
+        with pytest.raises(LocationNotAllowed, match=r"lakekit\.allowed-locations"):
+            named.data_file("", 0, "f", path)
+    for path in ("/etc/passwd", "/far/../etc/passwd", "/farther/f", "oss://other/root/f", "http://far/f", "/far//f", ""):
         with pytest.raises(Corrupt, match=r"data-file\.external-paths"):
             layout.data_file("", 0, "f", path)
 

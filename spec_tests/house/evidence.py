@@ -75,6 +75,7 @@ NAMED = {
     "option.field-delimiter": "laws/test_folders.py::test_files_elsewhere",
     "option.format-table.partition-path-only-value": "laws/test_folders.py::test_what_is_written_is_read",
     "option.file-index.read.enabled": OPTIONS + "test_file_indexes_spare_files_and_rows_unless_told_otherwise",
+    "option.lakekit.allowed-locations": "reliability/test_locations.py::test_opening_works_and_the_caller_may_allow",
     "option.lakekit.java-time-zone": "golden/test_files_casts.py::test_casts_to_and_from_instants_use_the_zone_of_the_java_processes",
     "option.lakekit.merge-memory": OPTIONS + "test_merging_in_slices_changes_nothing",
     "option.lakekit.timestamp-unit": OPTIONS + "test_nanoseconds_can_be_left_out",

@@ -69,7 +69,7 @@ class Busy(History):
 
     @staticmethod
     def over(storage: Any) -> lk.Table:
-        return Table(location=ROOT, name="t", storage=storage)
+        return Table(location=ROOT, name="t", storage=storage, dynamic={"lakekit.allowed-locations": OUTSIDE})
 
     def on_disk(self) -> set[str]:
         return {path for path in self.store.files if not METADATA.fullmatch(path.removeprefix(f"{ROOT}/"))}
@@ -161,7 +161,7 @@ def test_only_old_files_that_nothing_names_go(case: tuple[str, int]):
     assert young <= set(history.store.files)
     while history.writers:
         history.finish()
-    assert history.main.remove_orphans(older_than=at(limit), dry_run=False).is_empty()
+    assert history.main.remove_orphans(older_than=at(limit), dry_run=False, external=True).is_empty()
     history.left_behind = True
     history.check()
 
@@ -170,7 +170,7 @@ def cleaned(history: Busy, limit: int, meanwhile: dict[int, Callable[[], None]])
     """Cleans what is older, while others do something before some call, or not at all where too much changed; how many calls it took."""
     storage = FaultyStorage(history.store, meanwhile=meanwhile)
     try:
-        history.over(storage).remove_orphans(older_than=at(limit), dry_run=False)
+        history.over(storage).remove_orphans(older_than=at(limit), dry_run=False, external=True)
     except LakekitError:
         assert meanwhile
     return len(storage.trace)

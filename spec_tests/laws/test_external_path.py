@@ -5,19 +5,14 @@ The reference writes absolute paths of its machine, so no fixture can hold one: 
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import replace
 
 import polars as pl
-import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from lakekit.model import entry_files, manifest
-from lakekit.model.entries import Entries
-from lakekit.model.entry_files import Manifest
+from spec_tests.reliability.located import ALLOWED, EXTERNAL, set_external_paths, set_options
 
 
 def moved(table, outside, scheme):
@@ -25,29 +20,7 @@ def moved(table, outside, scheme):
     outside.mkdir()
     for path in table.glob("bucket-*/*"):
         path.rename(outside / path.name)
-    sizes = {}
-    for path in table.glob("manifest/manifest-[0-9a-f]*"):
-        found, _ = entry_files.decode([Manifest(path.name, path.read_bytes())])
-        places = pa.array([f"{scheme}{outside}/{name}" for name in found.column("file_name").to_pylist()], pa.string())
-        at = found.table.schema.get_field_index("external_path")
-        path.write_bytes(entry_files.encode(Entries(found.table.set_column(at, "external_path", places))))
-        sizes[path.name] = path.stat().st_size
-    for path in table.glob("manifest/manifest-list-*"):
-        listed = manifest.decode_list(path.read_bytes())
-        path.write_bytes(manifest.encode_list([replace(file, size_bytes=sizes[file.name]) for file in listed]))
-    for path in table.glob("snapshot/snapshot-*"):
-        snapshot = json.loads(path.read_text())
-        for which in ("base", "delta"):
-            snapshot[f"{which}ManifestListSize"] = (table / "manifest" / snapshot[f"{which}ManifestList"]).stat().st_size
-        path.write_text(json.dumps(snapshot))
-
-
-def allowed(table, outside, scheme):
-    """The option that lets a table's files lie below a root."""
-    for path in table.glob("schema/schema-*"):
-        schema = json.loads(path.read_text())
-        schema["options"]["data-file.external-paths"] = f"{scheme}{outside}"
-        path.write_text(json.dumps(schema))
+    set_external_paths(table, lambda name: f"{scheme}{outside}/{name}")
 
 
 @pytest.mark.long
@@ -57,8 +30,10 @@ def test_files_elsewhere_are_read(tables_path, tmp_path, case, scheme):
     shutil.copytree(tables_path / case, tmp_path / "table")
     before = lk.open(str(tables_path / case)).scan().collect()
     moved(tmp_path / "table", tmp_path / "elsewhere", scheme)
-    allowed(tmp_path / "table", tmp_path / "elsewhere", scheme)
-    table = lk.open(str(tmp_path / "table"))
+    set_options(tmp_path / "table", {EXTERNAL: f"{scheme}{tmp_path}/elsewhere"})
+    with pytest.raises(lk.LocationNotAllowed, match=r"pass options={'lakekit.allowed-locations'"):
+        lk.open(str(tmp_path / "table")).scan().collect()
+    table = lk.open(str(tmp_path / "table"), options={ALLOWED: f"{scheme}{tmp_path}"})
     assert_frame_equal(table.scan().collect(), before, check_row_order=False)
     assert table.files().select(pl.col("file_path").str.contains("/elsewhere/").all()).item()
 
@@ -68,6 +43,6 @@ def test_a_manifest_may_not_name_any_file_it_likes(tables_path, tmp_path):
     moved(tmp_path / "table", tmp_path / "elsewhere", "")
     with pytest.raises(lk.Corrupt, match="lies below no root"):
         lk.open(str(tmp_path / "table")).scan().collect()
-    allowed(tmp_path / "table", tmp_path / "else", "")
+    set_options(tmp_path / "table", {EXTERNAL: f"{tmp_path}/else"})
     with pytest.raises(lk.Corrupt, match="lies below no root"):
         lk.open(str(tmp_path / "table")).scan().collect()

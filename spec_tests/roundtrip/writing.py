@@ -36,7 +36,8 @@ def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (),
     folder = Path(path) / "schema"
     folder.mkdir(parents=True)
     (folder / "schema-0").write_bytes(schema.to_json())
-    return open_handle(str(path))
+    places = given.get("data-file.external-paths")
+    return open_handle(str(path), options=None if places is None else {"lakekit.allowed-locations": places})
 
 
 def target(handle: Handle, **more: object) -> Target:

@@ -5,7 +5,7 @@
     the answer, anything else is a failure: {"result": "SUCCESS"}
 
 The address and the parameters may hold tokens: messages have no more of the address than host and path, and nothing of the parameters. A redirection is
-followed nowhere.
+followed nowhere. An address that the table alone names is asked nothing (`model.locations`).
 
 Source: `HttpReportMarkDoneAction`.
 """
@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lakekit.errors import InvalidOption, StorageFailed
+from lakekit.model.locations import REPORT_URL as _URL
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from lakekit.meta.handle import Handle
 
-_URL = "partition.mark-done-action.http.url"
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
 def check(handle: Handle) -> None:
-    """Raises `InvalidOption` where there is no address to report to."""
+    """Raises `InvalidOption` where there is no address to report to, `LocationNotAllowed` where neither the caller nor the catalog allows it."""
     _address(handle)
 
 
@@ -73,6 +73,7 @@ def _address(handle: Handle) -> SplitResult:
         raise InvalidOption(f"{asked}, and {_URL} is no http:// or https:// address", key=_URL)
     if found.username is not None:
         raise InvalidOption(f"{asked}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
+    handle.check_location(given, _URL)
     return found
 
 

@@ -1,0 +1,220 @@
+"""Which places outside its folder a table may use: the one policy that every reader, writer, cleaner and reporter asks.
+
+A table's own bytes (schema, manifests, messages) are untrusted: they say where a place is, never that it may be touched. A place is allowed when it lies
+
+    below the table's own folder
+    at or below a location that the caller names      a location option in `options=`, or `lakekit.allowed-locations` there
+    at or below one that the catalog is configured with   `lakekit.allowed-locations`, `table-default.<location option>`
+    below the catalog's warehouse, outside the folder of any database (`*.db`): those belong to tables
+
+Locations are compared part by part after `normalize_location`, so that `/lake-old` is not below `/lake` and no `..` leads out. Start from `Locations.check`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from lakekit import storage as storages
+from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed
+from lakekit.storage.store_options import SPELLED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ALLOWED = "lakekit.allowed-locations"
+"""Locations with commas between them that tables may use; never read from a table's schema."""
+EXTERNAL_PATHS = "data-file.external-paths"
+FORMAT_TABLE_PATH = "path"
+OBJECT_LOCATION = "object-location"
+REPORT_URL = "partition.mark-done-action.http.url"
+LOCATION_OPTIONS = (EXTERNAL_PATHS, FORMAT_TABLE_PATH, OBJECT_LOCATION, REPORT_URL)
+"""Options of a table that name a place or a web service."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+_DATABASE_SUFFIX = ".db"
+_PORTS = {"http": 80, "https": 443}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """The places that are allowed to one table, beside its own folder.
+
+    `configured` and `named` are normalized locations: of the catalog's configuration or the call that made the table, and of the caller's dynamic options.
+    `warehouse` is the catalog's folder, None without one.
+    """
+
+    configured: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    warehouse: str | None = None
+
+    def with_named(self, dynamic: Mapping[str, Any]) -> Locations:
+        """Return the same locations with those that a caller's dynamic options name. Raises `InvalidOption` for an allow list that names no location."""
+        named = named_locations(dynamic)
+        return self if named == self.named else replace(self, named=named)
+
+    def with_configured(self, options: Mapping[str, Any] | None) -> Locations:
+        """Return the same locations with those that options of a catalog, or of the call that makes a table, name. Raises `InvalidOption`."""
+        return replace(self, configured=tuple(dict.fromkeys((*self.configured, *named_locations(options or {})))))
+
+    def is_allowed(self, location: str | None, root: str) -> bool:
+        """Whether a normalized location may be used by the table whose folder is `root`; None, no location at all, may not."""
+        if location is None:
+            return False
+        bases = (_base(root), *self.configured, *self.named)
+        return any(base is not None and is_at_or_below(location, base) for base in bases) or self._is_in_warehouse(location)
+
+    def _is_in_warehouse(self, location: str) -> bool:
+        """Whether a location lies in the warehouse beside the folders of databases."""
+        base = None if self.warehouse is None else _base(self.warehouse)
+        if base is None or location == base or not is_at_or_below(location, base):
+            return False
+        parts = location[len(base) :].strip("/").split("/")
+        return not any(part.endswith(_DATABASE_SUFFIX) for part in parts)
+
+    def check(self, location: str, *, root: str, table: str, option: str, place: str | None = None) -> None:
+        """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.
+
+        `place`: the path that is opened for it, where that is not the location as it is written (`file:` URLs are decoded for format and object tables).
+        """
+        if not self.is_allowed(normalize_location(location if place is None else place), root):
+            raise not_allowed(location, table=table, option=option)
+
+
+def not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed:
+    """Return the error about a location that a table names and neither the caller nor the catalog allows."""
+    shown = _without_query(location)[:200]
+    given = shown if shown.isprintable() and normalize_location(shown) is not None else "…"
+    return LocationNotAllowed(
+        f"table {table} names the location {shown!a} by its option {option}, and a table's own word is not enough, "
+        "also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or called. "
+        f"To trust the table with it, pass options={{{ALLOWED!r}: {given!r}}} to lk.open, or to lk.connect for all tables",
+        location=shown,
+        option=option,
+    )
+
+
+def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the normalized locations that options of a caller or a catalog name.
+
+    Those of the allow list raise `InvalidOption` where they are none; what other options name wrongly is left out, and so allowed to nobody.
+    """
+    found: list[str] = []
+    for text in _split(options.get(ALLOWED)):
+        location = _normalize_named(text)
+        if not location:
+            raise InvalidOption(
+                f"{ALLOWED} holds {_without_query(text)[:200]!a}, which is no location: give folders or URLs such as "
+                "/data/in, s3://bucket/in or https://host/path, with commas between them",
+                key=ALLOWED,
+                value=None,
+            )
+        found += location
+    for key in LOCATION_OPTIONS:
+        value = options.get(key)
+        texts = _split(value) if key == EXTERNAL_PATHS else [value.strip()] if isinstance(value, str) and value.strip() else []
+        for text in texts:
+            found += _normalize_named(text)
+    return tuple(dict.fromkeys(found))
+
+
+def options_of(allowed: Iterable[str]) -> dict[str, str] | None:
+    """Return the option of `lk.open` and `lk.connect` that allows some locations; None for none."""
+    text = ",".join(allowed)
+    return {ALLOWED: text} if text else None
+
+
+def _split(value: object) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else []
+
+
+def _normalize_named(text: str) -> list[str]:
+    """Return every reading of a location that a trusted side names: a `file:` URL with percent signs as it is written, and decoded."""
+    found = [] if _is_relative(text) else [normalize_location(text)]
+    scheme = _SCHEME.match(text)
+    if scheme is None or scheme.group(1).lower() == "file":
+        try:
+            found.append(normalize_location(storages.open(text)[1]))
+        except LakekitError:
+            found.append(None)
+    return [one for one in found if one is not None]
+
+
+def _is_relative(text: str) -> bool:
+    return _SCHEME.match(text) is None and not text.startswith("/")
+
+
+def normalize_location(location: str) -> str | None:
+    """Return a location as one text, without a slash at its end; None for what is no absolute one, or holds `.`, `..` or a control character.
+
+    `file:///a/b/` -> `/a/b`, `/a//b` -> None, `S3A://bucket/a` -> `s3://bucket/a`, `HTTP://Host/x?q=1` -> `http://host:80/x`.
+    """
+    if _CONTROL.search(location):
+        return None
+    scheme = _SCHEME.match(location)
+    if scheme is None:
+        return _normalize_path(location)
+    kind = scheme.group(1).lower()
+    rest = location[scheme.end() :]
+    if kind == "file":
+        return _normalize_path("/" + rest.lstrip("/"))
+    if kind in _PORTS:
+        return _normalize_web(location)
+    authority, _, path = rest.lstrip("/").partition("/")
+    parts = _plain_parts(path)
+    return None if not authority or parts is None else "/".join([f"{SPELLED.get(kind, kind)}://{authority}", *parts])
+
+
+_base = lru_cache(maxsize=256)(normalize_location)
+
+
+def _normalize_path(path: str) -> str | None:
+    parts = _plain_parts("/" + path.lstrip("/")) if path.startswith("/") else None
+    return None if parts is None else "/" + "/".join(parts)
+
+
+def _normalize_web(url: str) -> str | None:
+    try:
+        found = urlsplit(url)
+        port = found.port or _PORTS[found.scheme]
+    except ValueError:
+        return None
+    parts = None if found.path.startswith("//") else _plain_parts(found.path)
+    if not found.hostname or found.username is not None or parts is None:
+        return None
+    if _plain_parts(unquote(found.path)) != [unquote(part) for part in parts]:  # servers decode: `%2e%2e` leads up, `%2f` divides
+        return None
+    return "/".join([f"{found.scheme}://{found.hostname}:{port}", *parts])
+
+
+def _plain_parts(path: str) -> list[str] | None:
+    """Return the parts of a path; None where one is empty, `.` or `..`."""
+    inner = path.strip("/")
+    parts = inner.split("/") if inner else []
+    return None if any(part in {"", ".", ".."} for part in parts) else parts
+
+
+def is_at_or_below(location: str, base: str) -> bool:
+    """Whether a normalized location is another one or lies below it."""
+    return location == base or location.startswith(base.rstrip("/") + "/")
+
+
+def check_not_in_hint(keys: Iterable[str], where: str) -> None:
+    """Raise `InvalidOption` for options of a hint in a query that name places: a stored query must not widen what its reader may touch."""
+    lowered = {key.lower() for key in (*LOCATION_OPTIONS, ALLOWED)}
+    for key in keys:
+        if key.strip().lower() in lowered:
+            raise InvalidOption(
+                f"{where} sets {key}, which names a place: a query may not, since others may have written it. "
+                "Give it to lk.connect(options=), lk.open(options=) or cat.table(options=)",
+                key=key,
+                value=None,
+            )
+
+
+def _without_query(location: str) -> str:
+    """Return a location without what may hold tokens: the query of a web address, and its user."""
+    return re.sub(r"://[^/@]*@", "://", location.partition("?")[0]) if location.lower().startswith(("http:", "https:")) else location
