@@ -17,7 +17,7 @@ from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
 from lakekit.folder import listing
 from lakekit.format.dtypes import polars_schema
 from lakekit.model.layout import is_plain
-from lakekit.model.locations import OBJECT_LOCATION as LOCATION
+from lakekit.model.locations import OBJECT_LOCATION
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -51,13 +51,13 @@ _BATCH = 50_000
 
 def place(handle: Handle) -> tuple[Storage, str, str]:
     """The storage of the objects, where they lie in it, and the location as the table says it."""
-    told = handle.all_options.get(LOCATION, "").strip()
+    told = handle.all_options.get(OBJECT_LOCATION, "").strip()
     if not told:
         raise Unsupported(
-            f"{handle.name} is an object table without the option {LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
+            f"{handle.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.elsewhere(handle, told, LOCATION)
+    storage, root = listing.elsewhere(handle, told, OBJECT_LOCATION)
     return storage, root, told.rstrip("/")
 
 

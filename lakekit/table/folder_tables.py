@@ -21,6 +21,7 @@ from lakekit.folder import kinds, listing, objects, scan as scans, write as writ
 from lakekit.lines.contract import KEYS as TEXT_KEYS, lines_of
 from lakekit.meta import schemas as schema_files
 from lakekit.model import partition as partitions
+from lakekit.model.locations import OBJECT_LOCATION
 from lakekit.model.schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
 from lakekit.options.frozen import EMPTY, Frozen
@@ -241,7 +242,7 @@ def define_object_table(ground: Ground, *, location: str, comment: str | None = 
     if schema_files.ids(ground):
         raise schemas.exists(ground)
     numbered, highest = assign_ids(objects.FIELDS)
-    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, objects.LOCATION: listing.told(ground, location)}, comment)
+    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.told(ground, location)}, comment)
     schemas.put_first(_hidden(ground), made)
     return made
 

@@ -58,7 +58,7 @@ class Opened:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
     keeper: Keeper | None = field(default=None, repr=False, compare=False)
-    locations: Locations = field(default=Locations(), repr=False)
+    locations: Locations = field(default=Locations(), repr=False, compare=False)
     _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
 
     def handle(self) -> Handle:

@@ -19,4 +19,4 @@ def made(path: Path, schema: dict[str, str], format_name: str, *, partition_keys
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     ground = Ground(name=path.name, storage=LocalStorage(), layout=Layout(root=str(path)))
     define_format_table(ground, schema, format_name=format_name, location=location, partition_keys=partition_keys, options=given)
-    return lk.open(path)
+    return lk.open(path, options=None if location is None else {"lakekit.allowed-locations": location})
