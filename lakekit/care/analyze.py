@@ -25,7 +25,7 @@ from lakekit.commit.draft import Draft
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
 from lakekit.format.calendar import printable
 from lakekit.format.dtypes import polars_schema
-from lakekit.meta import snapshots
+from lakekit.meta import gate, snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
 from lakekit.options.frozen import Frozen
 from lakekit.read import lazy, plan, scan
@@ -53,7 +53,7 @@ def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = N
 
     `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
     """
-    publish.refuse(handle)
+    gate.check_writable(handle)
     chosen = _chosen(handle, columns)
     latest = snapshots.latest(handle)
     job = attempt.job_alone(handle, latest)

@@ -58,6 +58,7 @@ def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
 
 def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
     """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
+    roots.check_removable(handle)
     _check_other(handle, name)
     _check_unread(handle, name, "")
     there = roots.on(handle, name)
@@ -98,6 +99,7 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
     without snapshots, `InvalidOption`, and `Corrupt` for a branch whose files cannot be read: none of them takes the place of a sound one. Stopped
     halfway, the table is in a state between, whole, and the same call does the rest.
     """
+    roots.check_removable(handle)
     if name == handle.layout.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
     _check_other(handle, name)

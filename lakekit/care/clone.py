@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 from lakekit.care import tags as tagging, whole
 from lakekit.care.whole import State
-from lakekit.commit import publish
 from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
 from lakekit.files import deletions, places
-from lakekit.meta import manifests, schemas, snapshots
+from lakekit.meta import gate, manifests, schemas, snapshots
 from lakekit.options.features import OBJECTS
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.storage.protocol import FileMissing
@@ -61,7 +60,7 @@ def clone(source: Handle, target: Ground, at: int | str | datetime | None = None
 
 
 def _check(source: Handle) -> None:
-    publish.refuse(source)
+    gate.check_writable(source)
     if source.layout.hidden:
         kind = str(source.options.type)
         instead = "cat.create_object_table makes another one of the same location" if kind == OBJECTS else "it is made again by its definition"

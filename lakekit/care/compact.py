@@ -19,7 +19,7 @@ from lakekit.care import append_files, chosen, cluster, postpone, rescale, sort_
 from lakekit.commit import expired
 from lakekit.commit.publish import publish_once
 from lakekit.errors import Conflict, InvalidOption
-from lakekit.meta import snapshots
+from lakekit.meta import gate, snapshots
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.write.writers import Writers
@@ -85,6 +85,7 @@ def compact(
 
 def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> Asked:
     """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
+    gate.check_writable(handle)
     if order_by is None and strategy != "order":
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     handle = handle.with_options({"write-only": "false"})

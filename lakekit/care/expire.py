@@ -94,6 +94,7 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
     `deletes`: who deletes the files that went with them; None: the storage, from here.
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
+    roots.check_removable(handle)
     known = snapshots.ids(handle)
     low, end = _bounds(handle, retained, known)
     if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(handle, low), retained)):
@@ -178,6 +179,7 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
 
     Raises as `expire_snapshots` does.
     """
+    roots.check_removable(handle)
     known, newest = snapshots.changelog_ids(handle), snapshots.latest_id(handle)
     if not known or newest is None:
         return Expired(table=handle.name, dry_run=dry_run)

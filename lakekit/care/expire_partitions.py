@@ -20,7 +20,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.files.places import partition_path, partition_spec, partition_values
-from lakekit.meta import manifests, snapshots
+from lakekit.meta import gate, manifests, snapshots
 from lakekit.model import partition as partitions
 from lakekit.model.entries import ADD
 from lakekit.model.partition_time import time_ms
@@ -55,6 +55,7 @@ def expire(
     writer's, and how far it has come is still told by a snapshot when that of its rows has expired.
     Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
     """
+    gate.check_writable(handle)
     options = handle.options
     age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
     how = strategy or options.partition_expiration_strategy

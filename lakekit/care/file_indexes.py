@@ -26,7 +26,7 @@ from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.files.indexing import Indexing, indexes_of
 from lakekit.files.places import data_file_path
 from lakekit.files.read import scan_files
-from lakekit.meta import manifests, schemas, snapshots
+from lakekit.meta import gate, manifests, schemas, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import INDEX_SUFFIX
 from lakekit.model.entries import DELETE, fold
@@ -105,7 +105,7 @@ def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[
 
     What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
     """
-    publish.refuse(handle)
+    gate.check_writable(handle)
     indexes_of(handle.schema, handle.options)
     latest = snapshots.latest(handle)
     if latest is None:

@@ -15,7 +15,7 @@ from lakekit.commit import attempt, manifests, publish
 from lakekit.commit.attempt import Merged, Step
 from lakekit.commit.changes import NOTHING, Changes
 from lakekit.commit.draft import Draft
-from lakekit.meta import manifests as meta, snapshots
+from lakekit.meta import gate, manifests as meta, snapshots
 
 if TYPE_CHECKING:
     from lakekit.commit.outcome import Commit
@@ -30,7 +30,7 @@ def compact(handle: Handle) -> Commit:
 
     Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
     """
-    publish.refuse(handle)
+    gate.check_writable(handle)
     handle = handle.with_options(_ALL)
     latest = snapshots.latest(handle)
     job = attempt.job_alone(handle, latest)

@@ -24,7 +24,6 @@ from lakekit.care import whole
 from lakekit.care.whole import State
 from lakekit.codec import binary_row
 from lakekit.columns import col
-from lakekit.commit import publish
 from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.files import places, read, shape as shapes
 from lakekit.files.file_names import file_names
@@ -32,7 +31,7 @@ from lakekit.files.statistics import NONE, Collecting
 from lakekit.format import blocks
 from lakekit.format.dtypes import polars_type
 from lakekit.format.told import Told
-from lakekit.meta import schemas as known_schemas
+from lakekit.meta import gate, schemas as known_schemas
 from lakekit.meta.handle import opened
 from lakekit.model import entries as columns_of
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFile
@@ -91,7 +90,7 @@ def migrate(storage: Storage, files: Sequence[Taken], schemas: Sequence[TableSch
     """
     whole.check_place(target)
     handle = opened(target, schemas[-1])
-    publish.refuse(handle)
+    gate.check_writable(handle)
     names, rows = file_names(handle), [one for one in files if one.row_count]
     partitions = [_partition(handle, one) for one in rows]
     known = {schema.id: replace(opened(target, schema), storage=storage) for schema in schemas}

@@ -323,6 +323,7 @@ def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Co
             try:
                 for file in manifests.manifest_files(handle, root.snapshot, which):
                     found[file.name] = file.size_bytes
+                    found.update(dict.fromkeys(file.extra_files))
             except FileMissing:
                 if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
                     raise

@@ -54,6 +54,8 @@ AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
 _CLOCK = ".clock-"
 _HINTS = frozenset({"LATEST", "EARLIEST"})
+_HELD_ELSEWHERE = (".managed.blob", ".blobref", ".blob")
+"""Ends of names of files that other files refer to, not manifests: packs of values, references to them, and values of their own. None of them is an orphan."""
 _MANY = 100
 """So many files have to be in question before their share of all is suspicious: beside the few files of a small table, those of one writer that died are more
 than half. That its snapshots were lost is told by their row, whatever its size."""
@@ -88,6 +90,7 @@ def remove(
     `external`: whether external roots are looked at too; they must be allowed, and no other table may have files there. `lists` and `deletes`: who lists
     the directories of partitions and buckets, and deletes files; None: the storage, from here.
     """
+    roots.check_removable(handle)
     for branch in roots.branches(handle):
         if not schemas.ids(roots.on(handle, branch)):
             msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
@@ -99,7 +102,7 @@ def remove(
     gone = [
         (one.kind, file)
         for one in listed
-        for file in _looked_at(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed))
+        for file in _looked_at(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_HELD_ELSEWHERE)))
         if file.modified_ms < limit_ms
     ]
     if not force:
@@ -313,9 +316,10 @@ def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set
     manifests.read_lists(handle, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
         with suppress(FileMissing):
-            found |= {file.name for file in manifests.manifest_files(handle, snapshot, "base")}
+            found |= {name for file in manifests.manifest_files(handle, snapshot, "base") for name in (file.name, *file.extra_files)}
     listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
     entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
+    found.update(name for file in listed.values() for name in file.extra_files)
     found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
     for snapshot in index.values():
         found |= {entry.file_name for entry in manifests.index_entries(handle, snapshot)}

@@ -15,7 +15,7 @@ from lakekit.care.standing_rows import standing_rows
 from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish_once
 from lakekit.errors import InvalidOption
-from lakekit.meta import manifests, snapshots
+from lakekit.meta import gate, manifests, snapshots
 from lakekit.read import expressions
 from lakekit.read.sections import hides_level_zero
 from lakekit.write import conform
@@ -32,6 +32,7 @@ STRICT = "commit.strict-mode.last-safe-snapshot"
 
 def check(handle: Handle, buckets: int) -> None:
     """Raises `InvalidOption` where a number of buckets cannot be changed, or means nothing."""
+    gate.check_writable(handle)
     held = handle.options.bucket
     if held < 1:
         raise InvalidOption(f"{handle.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")

@@ -35,6 +35,7 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost or damaged; `InvalidOption` unless one
     of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
     """
+    roots.check_removable(handle)
     if (to is None) == (watermark is None):
         raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
     target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from lakekit.errors import Conflict, Corrupt
-from lakekit.meta import torn
+from lakekit.meta import gate, schemas, torn
 from lakekit.model.layout import MAIN
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.tag import Tag
@@ -48,6 +48,18 @@ def branches(handle: Handle) -> list[str]:
     """The names of all branches, main first, those that are only half there too."""
     listed = handle.storage.list(handle.layout.branches_dir)
     return [MAIN, *(one.name.removeprefix(PREFIX) for one in listed if one.is_dir and one.name.startswith(PREFIX) and one.name != PREFIX)]
+
+
+def check_removable(handle: Handle) -> None:
+    """Raise the refusal of the first feature, of any branch, that says that lakekit may not know all files of the table.
+
+    Raises: `Unsupported`, naming the feature.
+    """
+    gate.check_removable(handle)
+    for branch in branches(handle):
+        there = on(handle, branch)
+        if branch != handle.layout.branch and schemas.ids(there):
+            gate.check_removable(replace(there, schema=schemas.latest(there)))
 
 
 def every(handle: Handle) -> list[Root]:

@@ -93,6 +93,7 @@ def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None
 
     Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
     """
+    roots.check_removable(handle)
     check_name(name)
     old = tags.read(handle, name)
     tag = _tag(handle, name, source(handle, at), retain_ms)
@@ -126,6 +127,7 @@ def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Ex
 
     Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
     """
+    roots.check_removable(handle)
     readable = [name for name in names if _is_readable(handle, name)]
     if not dry_run:
         _drop(handle, [name for name in names if name not in readable])

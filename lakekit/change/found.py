@@ -24,8 +24,7 @@ from lakekit.files import deletions, kinds
 from lakekit.files.places import data_file_paths, place_of
 from lakekit.files.read import refused, scan_files
 from lakekit.format.dtypes import polars_schema
-from lakekit.meta import snapshots
-from lakekit.options.features import check_readable
+from lakekit.meta import gate, snapshots
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import frames, lazy, plan as plans
 from lakekit.read.condition import Condition, exactly
@@ -68,7 +67,7 @@ class Found:
     @staticmethod
     def at_newest(handle: Handle) -> Found:
         """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
-        check_readable(handle.all_options, f"table {handle.name}")
+        gate.check_writable(handle)
         given = {key: None for key in _NOT_HERE if key in handle.all_options}
         return Found(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
 

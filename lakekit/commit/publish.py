@@ -19,8 +19,8 @@ from lakekit.commit.attempt import Job, Made, Step
 from lakekit.commit.changes import NOTHING, Changes, Delta
 from lakekit.commit.draft import Draft
 from lakekit.commit.outcome import Commit
-from lakekit.errors import LakekitError, Unsupported
-from lakekit.meta import manifests as meta, snapshots
+from lakekit.errors import LakekitError
+from lakekit.meta import gate, manifests as meta, snapshots
 from lakekit.model.entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.options.frozen import Frozen
@@ -62,7 +62,7 @@ def publish(
     deleted. Where rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, or who writes the rows again would have them
     twice: `kinds` says what was made.
     """
-    refuse(handle)
+    gate.check_writable(handle)
     world = handle.world
     job = Job(
         handle=handle,
@@ -126,13 +126,6 @@ def publish_once(handle: Handle, messages: Sequence[CommitMessage], *, commit_us
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
             abandoned.abort(handle, messages)
         raise
-
-
-def refuse(handle: Handle) -> None:
-    """Raises `Unsupported` for tables that are read and not written."""
-    for option, is_on in (("row-tracking.enabled", handle.options.row_tracking_enabled), ("data-evolution.enabled", handle.options.data_evolution_enabled)):
-        if is_on:
-            raise Unsupported(f"{handle.name} has {option}=true: lakekit reads such tables and does not write them", feature="row-tracking")
 
 
 def _steps(job: Job, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None) -> list[Step]:

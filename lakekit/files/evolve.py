@@ -38,7 +38,8 @@ class Evolution:
 
     `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
     comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike. `telling`
-    makes `columns` whose errors say more than the column: None where no type has changed. `variants` are those of `held` that hold a VARIANT.
+    makes `columns` whose errors say more than the column: None where no type has changed. `variants` are those of `held` that a file may hold in
+    columns of their own: a VARIANT at any depth, and a MAP.
     """
 
     held: tuple[Field, ...]
@@ -71,7 +72,7 @@ def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_u
         signature=tuple((f.name, _shape(f.type)) for f in held.values()),
         is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
         telling=make if casts_some else None,
-        variants=tuple(f for f in held.values() if f.type.holds(("VARIANT",))),
+        variants=tuple(f for f in held.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
     )
 
 

@@ -56,6 +56,8 @@ _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
+_MARK_BYTES = 200
+"""About what it takes to remember that a file was looked at."""
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that a column's name and type hardly ever need."""
 
@@ -119,9 +121,9 @@ def scan_files(
     are left out. `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result.
     `snapshot_id` is for errors.
 
-    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a shredded VARIANT, a forbidden type change) before anything runs;
-    running the frame may raise `ValueOutOfRange` and `Corrupt`, with the file's path. Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files`
-    leave such files out.
+    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change) before anything runs; running the frame
+    may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that a file holds in columns of its own, with the file's path.
+    Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
     """
     job = Job(
         handle=handle,
@@ -159,13 +161,15 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
     key: tuple[object, ...] = ()
     lacking = unheld.asked(job.handle, job.fields)
     doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
+    for schema_id in dict.fromkeys(file.schema_id for file in files):
+        written = schemas.written(job.handle, schema_id)
+        by_schema[schema_id] = _evolution(job, written)
+        if any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options)):
+            second.add(schema_id)
+    shredded = _shredded(job.handle, files, paths, by_schema)
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
-        if file.schema_id not in by_schema:
-            written = schemas.written(job.handle, file.schema_id)
-            by_schema[file.schema_id] = _evolution(job, written)
-            if any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options)):
-                second.add(file.schema_id)
-        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None
+        # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
+        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None and at not in shredded
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
             native = not parquet.undecodable(footer_source(job.handle, file, path), path)
         folder = path.rpartition("/")[0] if doubts[at] and not native else ""
@@ -205,8 +209,8 @@ def _evolution(job: Job, schema: TableSchema) -> Evolution:
 def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     positional = any(job.is_positional(file) for file in group.files)
     numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
-    if group.native:
-        _look_inside(job, group, counts=positional and (counted or len(group.files) > 1))
+    if group.native and positional and (counted or len(group.files) > 1):
+        _check_counts(job, group)
     row = job.row_index or ROW
     start = group.start if job.row_index is not None else 0
     frame = _scan(job, group, (row, start) if positional or numbered else None)
@@ -285,22 +289,36 @@ def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) 
     return read
 
 
-def _look_inside(job: Job, group: Group, *, counts: bool) -> None:
-    """Looks into the footers of Parquet files where something depends on it: row counts, where rows are told by position; shredded VARIANTs."""
-    variants = group.evolution.variants
-    if not counts and not variants:
-        return
+def _check_counts(job: Job, group: Group) -> None:
+    """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
     remote = job.handle.storage.is_remote
     step = 1 if remote else AT_ONCE
 
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
-            if variants:
-                parquet.check(footer_source(job.handle, file, path), variants, path)
-            if counts:
-                blocks.check_count(path, _row_count(job.handle, file, path), file.row_count)
+            blocks.check_count(path, _row_count(job.handle, file, path), file.row_count)
 
     each(look, range(0, len(group.files), step), waiting=remote)
+
+
+def _shredded(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> set[int]:
+    """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
+    able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and handle.storage.polars(paths[at])]
+    step = 1 if handle.storage.is_remote else AT_ONCE
+
+    def look(first: int) -> list[int]:
+        return [at for at in able[first : first + step] if _is_shredded(handle, files[at], paths[at], by_schema[files[at].schema_id].variants)]
+
+    return {at for some in each(look, range(0, len(able), step), waiting=handle.storage.is_remote) for at in some}
+
+
+def _is_shredded(handle: Handle, file: DataFile, path: str, fields: Sequence[Field]) -> bool:
+    key = ("shredded", handle.storage, path, tuple(field.name for field in fields))
+    found: bool | None = handle.world.decoded.get(key)
+    if found is None:
+        found = bool(parquet.shredded(footer_source(handle, file, path), fields, path))
+        handle.world.decoded.put({key: found}, _MARK_BYTES)
+    return found
 
 
 def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
@@ -319,7 +337,7 @@ def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
 def _row_count(handle: Handle, file: DataFile, path: str) -> int:
     if handle.storage.is_remote:
         tail = footer_source(handle, file, path)
-        return parquet.check(tail, (), path)
+        return parquet.row_count(tail, path)
     read, end = handle.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")
     beginning = min(length, _SCHEMA_BYTES * (2 + len(handle.schema.fields)))

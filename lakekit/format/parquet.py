@@ -97,7 +97,7 @@ def scan_bytes(
 
     def open_file(path: str) -> blocks.Opened:
         data = read(path)
-        rows = check(data, fields, path)
+        rows, refusals = row_count(data, path), shredded(data, fields, path)
         beyond = undecodable(data, path)
         arrow = [field.name for field in fields if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)]
 
@@ -105,6 +105,9 @@ def scan_bytes(
             if not columns:
                 yield pl.DataFrame(height=rows)
                 return
+            for name in columns:
+                if name in refusals:
+                    raise refusals[name]
             parts = [(data, [name for name in columns if name not in arrow])]
             if apart := [name for name in columns if name in arrow]:
                 parts.append((_plain_pages(data, apart), apart))
@@ -154,23 +157,42 @@ def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool =
     return False
 
 
-def check(source: str | bytes, fields: Sequence[Field], path: str) -> int:
-    """Row count of a file whose footer was read and holds what lakekit can read; raises `Corrupt`, or `Unsupported` for a shredded VARIANT."""
-    try:
-        footer = pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source)
-        schema, rows = footer.schema_arrow, footer.metadata.num_rows
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+def row_count(source: str | bytes, path: str) -> int:
+    """Row count of a file by its footer; raises `Corrupt` where that cannot be read."""
+    return int(_footer(source, path).metadata.num_rows)
+
+
+def shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[str, Unsupported]:
+    """The refusals of those columns that a file holds in columns of their own, by name: a VARIANT, or a MAP whose keys share columns. Raises `Corrupt`."""
+    schema = _footer(source, path).schema_arrow
+    found = {}
     for field in fields:
         at = schema.get_field_index(field.name)
-        if at >= 0 and _is_shredded(field.type, schema.field(at).type):
-            raise Unsupported(
-                f"{path}: column {field.name} holds a shredded VARIANT, which lakekit does not read. Select other columns, or rewrite the table "
-                "without variant shredding",
-                feature="type.variant.shredded",
-                path=path,
-            )
-    return int(rows)
+        feature = None if at < 0 else _shredding(field.type, schema.field(at).type)
+        if feature is not None:
+            what = f"column {field.name} holds {_SHREDDED[feature]}, which lakekit does not read"
+            found[field.name] = Unsupported(f"{path}: {what}. Select other columns, or rewrite the table without it", feature=feature, path=path)
+    return found
+
+
+def _footer(source: str | bytes, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source)
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+
+
+_SHREDDED = {
+    "type.variant.shredded": "a shredded VARIANT",
+    "type.map.shared-shredding": "a MAP whose keys share columns (map.storage-layout = shared-shredding)",
+}
+
+
+def _shredding(t: DataType, arrow: pa.DataType) -> str | None:
+    """The feature by which a column of a type lies in columns of its own; None where it does not."""
+    if t.root == "MAP" and pa.types.is_struct(arrow) and arrow.get_field_index("__field_mapping") >= 0:
+        return "type.map.shared-shredding"
+    return "type.variant.shredded" if _is_shredded(t, arrow) else None
 
 
 def undecodable(source: str | bytes, path: str) -> frozenset[str]:

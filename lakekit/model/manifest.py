@@ -63,6 +63,12 @@ class ManifestFile:
     max_row_id: int | None = None
     extra: tuple[Extra, ...] = ()
 
+    @property
+    def extra_files(self) -> tuple[str, ...]:
+        """The names of the files beside the manifest that go with it, such as its sidecar. Raises `Corrupt` for what is no plain name."""
+        names = next((one.value for one in self.extra if one.name == "_EXTRA_FILES"), None)
+        return tuple(checked_name(name, field="_EXTRA_FILES") for name in names or () if isinstance(name, str))
+
 
 def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
     """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""

@@ -80,6 +80,7 @@ TABLES = (
     type.multiset | yes | yes | MULTISET
     type.row | yes | yes | ROW
     type.variant | yes | yes | VARIANT as its two binaries
+    type.map.shared-shredding | refused | refused | MAP whose keys share columns; other columns of its files are read
     type.variant.shredded | refused | refused | VARIANT stored in columns of its own
     type.blob | refused | refused | BLOB columns
     type.vector | refused | refused | VECTOR columns

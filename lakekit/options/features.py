@@ -82,19 +82,19 @@ OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store nothing."""
 
 
-def unreadable(options: Mapping[str, str], where: str) -> Unsupported | None:
+def unreadable(options: Mapping[str, str], where: str, *, instead: str | None = None) -> Unsupported | None:
     """The refusal of a table whose options say that its files mean something lakekit does not read; None where they say nothing of the kind."""
     for key in _SWITCHES:
         if options.get(key, "false").strip().lower() == "true":
-            return refuse(f"option.{key}", where)
+            return refuse(f"option.{key}", where, instead=instead)
     for key in _NAMES:
         if options.get(key, "").strip():
-            return refuse(f"option.{key}", where)
+            return refuse(f"option.{key}", where, instead=instead)
     kind = options.get("type", "table").strip().lower().replace("_", "-")
     if kind in _KINDS:
-        return refuse(kind, where)
+        return refuse(kind, where, instead=instead)
     known = find(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
-    return refuse(known.name, where) if known is not None and known.read == "refused" else None
+    return refuse(known.name, where, instead=instead) if known is not None and known.read == "refused" else None
 
 
 def check_readable(options: Mapping[str, str], where: str) -> None:
@@ -102,6 +102,10 @@ def check_readable(options: Mapping[str, str], where: str) -> None:
     refused = unreadable(options, where)
     if refused is not None:
         raise refused
+
+
+SWITCHED_OFF = ("", "false", "disabled")
+"""Texts of options that switch nothing on."""
 
 
 def check_supported(options: Mapping[str, str]) -> None:
@@ -112,5 +116,5 @@ def check_supported(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         feature = FEATURES.get(f"option.{key}")
         refused = feature is not None and feature.read != "yes" and "refused" in (feature.read, feature.write)
-        if refused and text.strip().lower() not in ("", "false"):
+        if refused and text.strip().lower() not in SWITCHED_OFF:
             raise refuse(f"option.{key}", f"{key}={text!r}", instead="Leave the option out; lk.features() lists what lakekit does with each")

@@ -89,6 +89,17 @@ OPTIONS = {
     ("-", "refused", "partitions are listed in no metastore"): """
         metastore.partitioned-table metastore.tag-to-partition format-table.commit-hive-sync-url
     """,
+    ("-", "refused", "Iceberg's metadata beside the table's own; such tables are read, and not changed"): """
+        metadata.iceberg.storage
+    """,
+    ("-", "-", "no effect here: tunes Iceberg's metadata, which is refused"): """
+        metadata.iceberg.compaction.max.file-num metadata.iceberg.compaction.min.file-num metadata.iceberg.database
+        metadata.iceberg.delete-after-commit.enabled metadata.iceberg.format-version metadata.iceberg.glue.skip-archive
+        metadata.iceberg.hadoop-conf-dir metadata.iceberg.hive-client-class metadata.iceberg.hive-conf-dir
+        metadata.iceberg.hive-skip-update-stats metadata.iceberg.manifest-compression
+        metadata.iceberg.manifest-legacy-version metadata.iceberg.previous-versions-max
+        metadata.iceberg.storage-location metadata.iceberg.table metadata.iceberg.uri
+    """,
     ("-", "refused", "indexes of key columns and values of their own"): """
         pk-bitmap.index.columns pk-btree.index.columns pk-full-text.index.columns pk-multivalue.index.columns
         pk-vector.index.columns

@@ -27,6 +27,7 @@ from lakekit.change import merge as merging, merge_plan as plans
 from lakekit.change.found import Found
 from lakekit.columns import col
 from lakekit.commit import publish as publishing
+from lakekit.meta import gate
 from lakekit.spark import merge_task, session, types, write_task
 from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, Groups, MergeJob
 from lakekit.spark.writes import collected, handle_of
@@ -67,7 +68,7 @@ def merge(
         msg = f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that are in memory"
         raise TypeError(msg)
     handle = handle_of(table_or_path)
-    publishing.refuse(handle)
+    gate.check_writable(handle)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
     nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
     job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)

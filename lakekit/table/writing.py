@@ -14,6 +14,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.commit.publish import publish
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.files import shape
+from lakekit.meta import gate
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.table.opened import Opened
@@ -130,6 +131,7 @@ class Writing(Opened):
         abandoned.abort(self.handle(), _messages(messages))
 
     def _write(self, frame: object, handle: Handle, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+        gate.check_writable(handle)
         found: object = frame
         if merge_schema:
             found = taken = incoming.opened(frame, handle)

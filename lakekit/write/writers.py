@@ -24,7 +24,7 @@ from lakekit.errors import Unsupported
 from lakekit.files.file_names import FileNames, file_names
 from lakekit.files.places import partition_spec, partition_values
 from lakekit.lsm import rule as rules
-from lakekit.meta import snapshots
+from lakekit.meta import gate, snapshots
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.options.frozen import EMPTY
 from lakekit.progress import work
@@ -72,6 +72,7 @@ class Writers:
         standing: Standing | None = None,
         sequences: Mapping[Place, int] = EMPTY,
     ) -> None:
+        gate.check_writable(handle)
         if handle.kind == "key":
             expiry(handle, handle.world.now_ms())  # rows that no compaction could judge are not taken
         places = batch and route.places_postponed(handle)

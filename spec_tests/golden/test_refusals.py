@@ -23,6 +23,7 @@ ELSEWHERE = {
     "column-name.u001f": "spec_tests/laws/test_columns.py",
     "schema.map-key-change": "spec_tests/laws/test_evolve.py",
     "schema.type-change": "spec_tests/laws/test_evolve.py",
+    "type.map.shared-shredding": "spec_tests/laws/test_data_files.py",
     "type.variant.shredded": "spec_tests/laws/test_data_files.py",
 }
 """Refusals of single columns, and the tests that meet them."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
+from pathlib import Path
 
 import fastavro
 import polars as pl
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pyarrow import orc as arrow_orc
 
+import lakekit as lk
 from lakekit.codec import avro as container
 from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import avro, orc, orc_tail, parquet, parquet_footer
@@ -229,10 +232,38 @@ def test_a_shredded_variant_is_refused_by_name_wherever_it_is(kind, tmp_path):
         pq.write_table(pa.table({"v": pa.nulls(3, nested(members)), "n": [1, 2, 3]}), path)
         fields = [Field("v", parse(kind), id=0), Field("n", parse("BIGINT"), id=1)]
         if not refused:
-            assert parquet.check(path, fields, path) == 3
+            assert parquet.shredded(path, fields, path) == {}
             assert parquet.scan([path], fields, paths=[path]).collect()["v"].null_count() == 3
             continue
-        with pytest.raises(Unsupported, match="shredded") as refusal:
-            parquet.check(path, fields, path)
-        assert (refusal.value.feature, refusal.value.path) == ("type.variant.shredded", path)
-        assert parquet.check(path, fields[1:], path) == 3
+        refusals = parquet.shredded(path, fields, path)
+        assert list(refusals) == ["v"]
+        assert (refusals["v"].feature, refusals["v"].path) == ("type.variant.shredded", path)
+        frame = parquet.scan_bytes([path], fields, read=lambda one: Path(one).read_bytes())
+        with pytest.raises(Unsupported, match="shredded"):
+            frame.collect()
+        assert frame.select("n").collect()["n"].to_list() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_map_whose_keys_share_columns_is_refused_by_name_where_it_is_read(is_told, tmp_path):
+    table = lk.create(tmp_path / "t", {"k": "INT", "m": "MAP<STRING, BIGINT>"})
+    writer = table.writer()
+    writer.write([{"k": 1, "m": {"a": 1}}])
+    [message] = writer.prepare()
+    [path] = (tmp_path / "t").rglob("data-*.parquet")
+    shared = pa.struct([("__field_mapping", pa.list_(pa.int32())), ("__col_0", pa.int64()), ("__overflow", pa.map_(pa.int32(), pa.int64()))])
+    pq.write_table(pa.table({"k": pa.array([1], pa.int32()), "m": pa.array([{"__field_mapping": [0], "__col_0": 1, "__overflow": []}], shared)}), path)
+    table.commit([replace(message, new_files=(replace(message.new_files[0], size_bytes=path.stat().st_size),))], commit_user="u")
+    if is_told:
+        schema = json.loads((tmp_path / "t" / "schema" / "schema-0").read_text())
+        told = schema | {"options": schema["options"] | {"fields.m.map.storage-layout": "shared-shredding"}}
+        (tmp_path / "t" / "schema" / "schema-0").write_text(json.dumps(told))
+    table = lk.open(tmp_path / "t")
+    assert table.scan().select("k").collect().rows() == [(1,)]
+    for read in (lambda: table.scan().collect(), lambda: table.scan().select("m").collect(), lambda: table.compact(full=True, order_by=["k"])):
+        with pytest.raises(Unsupported) as refusal:
+            read()
+        assert refusal.value.feature == "type.map.shared-shredding"
+    if not is_told:
+        table.append([{"k": 2, "m": {"b": 2}}])
+        assert sorted(table.scan().select("k").collect()["k"]) == [1, 2]
