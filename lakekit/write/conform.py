@@ -26,7 +26,7 @@ from lakekit.format import casts
 from lakekit.format.dtypes import polars_schema, polars_type
 from lakekit.model.row_kind import SHORT, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
-from lakekit.write import incoming, sketches
+from lakekit.write import incoming, retraction, sketches
 from lakekit.write.fitting import fit, looks_inside
 from lakekit.write.incoming import BATCH_ROWS, Incoming, opened
 from lakekit.write.spot import OWN, Remedies, Spot, short
@@ -293,6 +293,7 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int)
                 column=options.rowkind_field or how.row_kind,
             )
         return made if stays is None else made.filter(stays)
+    retraction.check_retractions(made, kinds if stays is None else kinds.set(~stays, int(RowKind.INSERT)), how.handle, first_row)
     made = made.with_columns(kinds.alias(KIND))
     return made if stays is None else made.filter(stays)
 

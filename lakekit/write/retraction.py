@@ -1,0 +1,103 @@
+"""Rows of kind -U and -D that a table's merges cannot take: refused while they are written.
+
+The reference engine commits such rows; from then on its reads of their keys fail, and those of lakekit, until options change. Refused are rows whose merge with
+any other row of their key fails, by options and kind alone, and by no value but a null of a sequence group. A sequence group that may remove the row
+(`partial-update.remove-record-on-sequence-group`) decides by the row's age, so that its deletes are not judged here.
+
+Source: ENGINE.md 3.2 to 3.4; `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.errors import InvalidOption
+from lakekit.lsm import aggregates, rule as rules
+from lakekit.model.row_kind import SHORT, RowKind
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.arrays import Array, Bools
+    from lakekit.lsm.rule import FieldFunction, MergeRule
+    from lakekit.meta.handle import Handle
+    from lakekit.model.schema import TableSchema
+    from lakekit.options.frozen import Frozen
+
+ENGINES = ("first-row", "partial-update", "aggregation")
+
+
+def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: Handle, first_row: int = 0) -> None:
+    """Raise for the first row whose kind takes back what the table's merge engine cannot; `kinds` holds the byte of each row's kind.
+
+    Raises: `InvalidOption` naming the row, the function where one is asked, and the options that accept such rows.
+    """
+    if handle.options.merge_engine not in ENGINES:
+        return
+    kind_bytes = kinds.to_numpy()
+    retracts = (kind_bytes == RowKind.UPDATE_BEFORE) | (kind_bytes == RowKind.DELETE)
+    if not retracts.any():
+        return
+    merge_rule = _merge_rule(handle.schema, handle.all_options, handle.name)
+    if merge_rule.engine == "first-row":
+        if merge_rule.ignore_delete:
+            return
+        row = int(np.flatnonzero(retracts)[0])
+        raise InvalidOption(
+            f"row {first_row + row} is {SHORT[kind_bytes[row]]}: by default, First row merge engine can not accept DELETE/UPDATE_BEFORE records, and every "
+            f"read of its key in {merge_rule.place} would fail. You can configure 'ignore-delete' to ignore such records",
+            key="ignore-delete",
+        )
+    if merge_rule.engine == "partial-update":
+        _check_partial_update(rows, kind_bytes, retracts, merge_rule, first_row)
+        return
+    judged = kind_bytes == RowKind.UPDATE_BEFORE if merge_rule.remove_on_delete else retracts
+    for function in merge_rule.functions.values():
+        if judged.any() and not _takes_retractions(function, merge_rule):
+            raise _refuse_function(function, kind_bytes, judged, merge_rule, first_row)
+
+
+@lru_cache(maxsize=64)
+def _merge_rule(schema: TableSchema, options: Frozen[str, str], table: str) -> MergeRule:
+    return rules.of(schema, options, table=table)
+
+
+def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeRule, first_row: int) -> None:
+    if rule.ignore_delete or rule.remove_on_delete:
+        return
+    if not rule.groups:
+        row = int(np.flatnonzero(retracts)[0])
+        raise InvalidOption(
+            f"row {first_row + row} is {SHORT[kinds[row]]}: by default, Partial update can not accept delete records, and every read of its key in "
+            f"{rule.place} would fail. Choose one of: 1. configure 'ignore-delete' to ignore delete records; 2. configure "
+            "'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract "
+            "partial columns",
+            key="ignore-delete",
+        )
+    removes = any(group.removes for group in rule.groups)
+    judged = kinds == RowKind.UPDATE_BEFORE if removes else retracts
+    for group in rule.groups:
+        known = np.zeros(len(kinds), bool)
+        for column in group.columns:
+            known |= rows[column].is_not_null().to_numpy()
+        for function in (rule.functions[name] for name in group.protected if name in rule.functions):
+            if (judged & known).any() and not _takes_retractions(function, rule):
+                raise _refuse_function(function, kinds, judged & known, rule, first_row)
+
+
+def _takes_retractions(function: FieldFunction, rule: MergeRule) -> bool:
+    return function.ignore_retract or aggregates.find(function, rule).retracts
+
+
+def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule: MergeRule, first_row: int) -> InvalidOption:
+    row = int(np.flatnonzero(judged)[0])
+    key = f"fields.{function.column}.ignore-retract"
+    return InvalidOption(
+        f"row {first_row + row} is {SHORT[kinds[row]]}: aggregate function {function.name!r} of column {function.column} does not support "
+        f"retraction, and every read of its key in {rule.place} would fail. If you allow this function to ignore retraction messages, you can "
+        f"configure '{key}'='true'",
+        key=key,
+    )
