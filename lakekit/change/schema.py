@@ -17,7 +17,7 @@ from lakekit.change.columns import SetOption
 from lakekit.change.defaults import check_default
 from lakekit.change.keys import drafted
 from lakekit.change.options_given import texts_of
-from lakekit.change.validate import check, doubts
+from lakekit.change.validate import check, check_writable, doubts
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.meta import keeper, schemas, snapshots
 from lakekit.model.layout import is_plain
@@ -94,6 +94,7 @@ def first(
         time_millis=ground.world.now_ms(),
     )
     check(made, ground.name)
+    check_writable(made)
     check_supported(texts)
     _bytes(made)
     return made
@@ -129,8 +130,11 @@ def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
     def has_branch(name: str) -> bool:
         return is_plain(name) and bool(schemas.ids(replace(place, layout=place.layout.on_branch(name))))
 
-    made = applied(schemas.latest(place), changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
+    before = schemas.latest(place)
+    made = applied(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
     check(made, place.name, has_branch=has_branch)
+    if any(isinstance(change, SetOption) for change in changes):
+        check_writable(made, before)
     return made
 
 
@@ -166,6 +170,6 @@ def exists(ground: Ground) -> TableAlreadyExists:
 
 
 def warn(schema: TableSchema) -> None:
-    """Tells what the first write would refuse."""
+    """Warn of what the reference passes over without a word."""
     for doubt in doubts(schema):
         caution(doubt)

@@ -1,7 +1,8 @@
 """Whether a schema makes sense as a whole: what the reference refuses at CREATE TABLE and for the result of every ALTER TABLE.
 
     check(schema)                     raises the first thing that is wrong, in the reference's words and with what to do
-    doubts(schema)                    what the reference accepts here and refuses at the first write
+    check_writable(schema, before)    raises what the reference accepts here and refuses at every write
+    doubts(schema)                    what the reference passes over
 
 Source: ENGINE.md 1.4, ENGINE_1.4.2.md B, `SchemaValidation`.
 """
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 from lakekit.change import keys, positions
 from lakekit.change.formats import check_formats
 from lakekit.change.merging import check_merging
-from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch
+from lakekit.change.option_values import check_values
+from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.files.indexing import indexes_of, unread
 from lakekit.lsm import rule
 from lakekit.lsm.aggregates.contract import KNOWN
@@ -175,21 +177,44 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 # ---- what only a write would notice ----------------------------------------------------------------------------------------------------------
 
 
-def doubts(schema: TableSchema) -> Iterator[str]:
-    """What the reference (1.4.2) accepts in a schema and refuses at the first write: functions of columns they do not fit, indexes of columns not there.
+def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Refuse what the reference (1.4.2) accepts in a schema and refuses at every write: functions and indexes of columns that they do not fit.
 
-    And what it passes over without a word: options of indexes that are mistyped.
+    `before`: the schema that is changed; what it has already is left as it is, so that tables of other engines can be altered.
+
+    Raises: `InvalidOption`, `Unsupported`.
     """
+    problem = _unwritable(schema)
+    if problem is not None and (before is None or _unwritable(before) is None):
+        raise problem
+
+
+def _unwritable(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
         for name, function in rule.of(schema).functions.items():
             known = KNOWN.get(function.name)
-            wrong = known.refuses(function) if known is not None else None
-            if wrong is not None:
-                yield f"{wrong} Option 'fields.{name}.aggregate-function' will refuse every write"
+            reason = known.refuses(function) if known is not None else None
+            if reason is not None:
+                key = f"fields.{name}.aggregate-function"
+                return InvalidOption(f"{reason} Every write would refuse the option {key!r}", key=key, value=function.name)
+    options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     try:
-        options = TableOptions.parse(schema.options)
+        indexes_of(schema, options)
+        check_values(schema, options)
+    except (InvalidOption, Unsupported) as error:
+        return error
+    return None
+
+
+def doubts(schema: TableSchema) -> Iterator[str]:
+    """Yield what the reference passes over without a word: options of indexes that are mistyped, and functions that it no longer has."""
+    if schema.primary_keys:
+        for name, function in rule.of(schema).functions.items():
+            if function.name == "count":
+                yield f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the table; lakekit merges it"
+    options = TableOptions.parse(schema.options)
+    try:
         indexes = indexes_of(schema, options)
-    except LakekitError as wrong:
-        yield f"{wrong}; every write will refuse it"
-    else:
-        yield from unread(indexes, options)
+    except LakekitError:
+        return
+    yield from unread(indexes, options)

@@ -46,9 +46,9 @@ _LAST_SCALAR, _FIRST_SURROGATE, _AFTER_SURROGATES = 0x10FFFF, 0xD800, 0xE000
 def checked_mode(text: str, key: str) -> str:
     """A stats mode as the reference reads it. Raises `InvalidOption`."""
     upper = text.strip().upper()
-    if upper in ("NONE", "COUNTS", "FULL") or _TRUNCATE.fullmatch(upper):
+    if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
         return upper.lower()
-    raise InvalidOption(f"option {key!r} is {text!r}; allowed: none, counts, truncate(n), full", key=key, value=text)
+    raise InvalidOption(f"option {key!r} is {text!r}; allowed: none, counts, truncate(n) with n above 0, full", key=key, value=text)
 
 
 class Collecting:

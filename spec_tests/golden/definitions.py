@@ -194,7 +194,11 @@ for _function in (
     "merge_map",
     "sums",
 ):
-    _differs = {"count": {0: "takes: releases before 1.0 have it"}, "first_not_null_value": {0: "else: written under its name of today"}}
+    _differs = {
+        "count": {0: "takes: releases before 1.0 have it"},
+        "nested_partial_update": {0: "refuses: every write of the reference does"},
+        "first_not_null_value": {0: "else: written under its name of today"},
+    }
     keyed(f"function_{_function}", options={"merge-engine": "aggregation", "fields.n.aggregate-function": _function}, differs=_differs.get(_function, {}))
 keyed("function_of_text", options={"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"})
 keyed("function_default_unknown", options={"merge-engine": "aggregation", "fields.default-aggregate-function": "sums"})

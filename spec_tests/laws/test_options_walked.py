@@ -21,6 +21,13 @@ DECLARED = {line.split("\t")[0]: line.split("\t")[1] for line in (GOLDEN / "core
 WALKED = {name.removeprefix("option."): feature for name, feature in FEATURES.items() if feature.area == "option"}
 REFUSED = sorted(key for key, feature in WALKED.items() if "refused" in (feature.read, feature.write) and feature.read != "yes")
 IGNORED = sorted(key for key, feature in WALKED.items() if (feature.read, feature.write) == ("-", "-"))
+MEANT = {
+    "data-file.external-paths.weights": "1,2",
+    "global-index.external-path": "file:///indexes",
+    "metastore.tag-to-partition.preview": "watermark",
+    "page-size": "64 kb",
+}
+"""Options whose texts are looked at."""
 OUT_OF_PLACE = {"auto-create": "true", "materialized-table": "v"}
 """A value that create refuses, and no option but the beginning of some."""
 COLUMNS = {"k": "INT", "v": "INT", "p": "STRING"}
@@ -33,6 +40,8 @@ def is_flag(key: str) -> bool:
 
 def sample(key: str) -> str:
     """A value that switches an option on, or means something."""
+    if key in MEANT:
+        return MEANT[key]
     if key in BY_KEY:
         option = BY_KEY[key][1]
         kinds = {"boolean": "true", "integer": "3", "long": "3", "number": "0.5", "duration": "1 h", "size": "1 mb", "levels": "0:orc"}
