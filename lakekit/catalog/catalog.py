@@ -125,7 +125,8 @@ class Catalog:
             return listing.of_system(global_tables.TABLES, details=details)
         metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
-        return listing.listed([(one, name) for one in wanted for name in metastore.tables(one)], lambda name: self._table(metastore, name), details=details)
+        there = [(one, name) for one in wanted for name in metastore.tables(one)]
+        return listing.listed(there, lambda name: self._table(metastore, name), self._settings(), details=details)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name ("db.t", also "db.t$files" and "db.t$branch_dev"); without a dot, a database."""
@@ -164,7 +165,7 @@ class Catalog:
             if view is None:
                 raise missing(metastore, parsed)
             return cast("Table", view)
-        found = of_kind(found, materialized.kinds(self))
+        found = listing.check_shown(of_kind(found, materialized.kinds(self)), self._settings)
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
 
     def __getitem__(self, name: str) -> Table:
@@ -175,8 +176,8 @@ class Catalog:
         name: str,
         schema: SchemaLike,
         *,
-        primary_keys: Sequence[str] = (),
-        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] | None = (),
+        partition_keys: Sequence[str] | None = (),
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
@@ -218,7 +219,7 @@ class Catalog:
         *,
         format: str,  # noqa: A002 - the public name
         location: str | None = None,
-        partition_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] | None = (),
         options: Mapping[str, Any] | None = None,
     ) -> Table:
         """A new table "db.f" whose rows are the files of a folder, of `format` "csv", "json", "text", "parquet" or "orc": its own, or `location`.
@@ -232,8 +233,7 @@ class Catalog:
             return define_format_table(ground, schema, format_name=format, location=location, partition_keys=partition_keys, options=options)
 
         if not self._settings().of("format-table.enabled"):
-            msg = f"{name}: this catalog was connected with format-table.enabled=false, and makes no format tables. Connect without it"
-            raise InvalidOption(msg, key="format-table.enabled", value="false")
+            raise InvalidOption(f"{name}: format-table.enabled=false: this catalog makes no format tables. Connect without it", key="format-table.enabled")
         return self._create_folder_table(name, FORMAT_TABLE, first_schema, location)
 
     def create_object_table(self, name: str, *, location: str, comment: str | None = None) -> Table:
@@ -326,7 +326,7 @@ class Catalog:
         query: str,
         *,
         freshness: str | timedelta,
-        partition_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] | None = (),
         refresh_mode: str = "full",
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,

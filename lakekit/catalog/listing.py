@@ -7,25 +7,36 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.catalog.names import SYSTEM, Name
-from lakekit.errors import LakekitError
+from lakekit.errors import LakekitError, TableNotFound
 from lakekit.folder.kinds import FORMAT_TABLE
 from lakekit.meta import manifests, snapshots
-from lakekit.table.folder_tables import of_kind
+from lakekit.table.folder_tables import FormatTable, of_kind
 from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lakekit.catalog.settings import Settings
     from lakekit.table import Table
 
 NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
+_ENABLED = "format-table.enabled"
 DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
 
 
-def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Name], Table], *, details: bool) -> pl.DataFrame:
-    """A row for each (database, table)."""
+def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Name], Table], settings: Settings, *, details: bool) -> pl.DataFrame:
+    """Return a row for each (database, table), without the format tables that the catalog's options hide."""
     rows = each(lambda pair: row(table_of(Name(database=pair[0], table=pair[1])), *pair, details=details), there)
-    return pl.DataFrame(rows, schema=_schema(details=details), orient="row")
+    listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
+    return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
+
+
+def check_shown(table: Table, settings: Callable[[], Settings]) -> Table:
+    """Return the table, unless it is a format table and the catalog's options hide those. Raises `TableNotFound`."""
+    if isinstance(table, FormatTable) and not settings().of(_ENABLED):
+        message = f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. Connect without it"
+        raise TableNotFound(message, name=table.name)
+    return table
 
 
 def of_system(tables: Iterable[str], *, details: bool) -> pl.DataFrame:

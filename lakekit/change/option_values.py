@@ -13,6 +13,7 @@ from lakekit.codec.avro import codec_named
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.files.statistics import checked_mode
 from lakekit.format import orc_write, parquet_write
+from lakekit.types import STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 1 << 20
 """Levels that an engine holds an object of each for; more than these do not fit its memory."""
+MOST_BATCH_ROWS = 1 << 24
+"""Rows that an engine makes arrays for at once; more do not fit its memory."""
 _MANIFEST_FORMATS = ("avro", "orc", "parquet")
 _TAG_MODES = ("none", "process-time", "watermark", "batch")
 _PREFIXES = ("data-file.prefix", "changelog-file.prefix")
@@ -38,6 +41,11 @@ def check_values(schema: TableSchema, options: TableOptions) -> None:
         text = options.given.get(key)
         if text is not None and not is_usable(text.strip()):
             raise _refuse(key, text, requirement)
+    if schema.primary_keys and options.record_level_expire_time_ms is not None and options.record_level_time_field is None:
+        key = "record-level.expire-time"
+        raise _refuse(key, options.given[key], "record-level.time-field must name the column that holds a row's time")
+    if (name := options.rowkind_field) is not None and schema.has(name) and schema.field(name).type.root not in STRINGS:
+        raise _refuse("rowkind.field", name, f"it names a column of texts, and {name} is {schema.field(name).type}")
     names = [name.strip() for name in options.given.get("bucket-key", "").split(",")]
     if len(names) != len(set(names)):
         raise _refuse("bucket-key", options.given["bucket-key"], "a column is named once")
@@ -133,6 +141,8 @@ RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "manifest.format": (lambda text: text.lower() in _MANIFEST_FORMATS, f"there are {', '.join(_MANIFEST_FORMATS)}"),
     "manifest.full-compaction-threshold-size": (_is_size_above_zero, "it is more than 0"),
     "metastore.tag-to-partition.preview": (lambda text: text.lower() in _TAG_MODES, f"there are {', '.join(_TAG_MODES)}"),
+    "read.batch-size": (lambda text: 1 <= int(text) <= MOST_BATCH_ROWS, f"it is between 1 and {MOST_BATCH_ROWS} rows"),
+    "scan.manifest.parallelism": (lambda text: int(text) >= 1, "it is 1 or more"),
     "page-size": (_is_size_above_zero, "it is more than 0"),
     **dict.fromkeys(_PREFIXES, (_is_file_prefix, "a name of a file has no / in it")),
 }

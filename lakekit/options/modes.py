@@ -27,8 +27,11 @@ def why_not(before: TableOptions, key: str, value: object) -> str | None:
     if key == "deletion-vectors.enabled" and not before.deletion_vectors_modifiable and value != before.deletion_vectors_enabled:
         return (
             f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to {str(value).lower()}. If modifying table "
-            "deletion-vectors mode without full-compaction, this may result in data duplication. Compact fully first (t.compact(full=True)); then you can "
-            "set table option 'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification"
+            "deletion-vectors mode without full-compaction, this may result in data duplication. Compact fully first; then you can set table option "
+            "'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification. In Python, one after the other: t.compact(full=True); "
+            f"t.alter(lk.set_option('deletion-vectors.modifiable', True)); t.alter(lk.set_option('deletion-vectors.enabled', {value})). In SQL: CALL "
+            "sys.compact(table => 'db.t'); ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
+            f"('deletion-vectors.enabled' = '{str(value).lower()}')"
         )
     if key in ONE_WAY and getattr(before, ONE_WAY[key]) and not value:
         return f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table"

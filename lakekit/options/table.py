@@ -127,7 +127,7 @@ class TableOptions(Declared):
     @property
     def level_count(self) -> int:
         """Levels, level 0 included."""
-        return self.num_levels or self.num_sorted_run_compaction_trigger + 1
+        return self.num_sorted_run_compaction_trigger + 1 if self.num_levels is None else self.num_levels
 
     @property
     def stop_trigger(self) -> int:

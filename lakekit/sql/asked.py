@@ -154,7 +154,11 @@ class Asked:
         """A table with rows of its own. Raises what the catalog raises, `InvalidOption` for a system table."""
         found = self.found(name, options)
         if not isinstance(found, Table):
-            raise InvalidOption(f"{name} is made of what a table holds; a statement that changes something names that table", key="sql", value=name)
+            raise InvalidOption(
+                f"{name} is made of what a table holds, as views and system tables are; a statement that changes something names that table",
+                key="sql",
+                value=name,
+            )
         return found
 
     @property

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.asked import Answer
 from lakekit.sql.definitions import partition_of
 from lakekit.sql.inserts import schema_of
+from lakekit.sql.words import quoted
+from lakekit.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.sql.asked import Asked
-    from lakekit.table.table import Table
+    from lakekit.types import Field
 
 _DESCRIBED = "col_name string, data_type string, comment string"
 
@@ -56,8 +59,10 @@ def _columns(asked: Asked) -> Answer:
     if asked.words.accept("IN") or asked.words.accept("FROM"):
         parts = [asked.words.name("a database"), *parts[-1:]]
     asked.words.end()
-    schema = schema_of(asked.table(asked.full(parts)))
-    return Answer("col_name string", [(name,) for name in schema.names])
+    name = asked.full(parts)
+    if not isinstance(asked.found(name), Table):
+        return Answer("col_name string", [(field.name,) for field in _fields_of_query(asked, name)])
+    return Answer("col_name string", [(column,) for column in schema_of(asked.table(name)).names])
 
 
 def _properties(asked: Asked) -> Answer:
@@ -149,7 +154,12 @@ def describe(asked: Asked) -> Answer:
             raise Unsupported(msg, feature="catalog.sql")
     words.accept("TABLE")
     is_more = not words.is_after(".") and (words.accept("EXTENDED") or words.accept("FORMATTED"))
-    table = asked.table(asked.name())
+    name = asked.name()
+    if not isinstance(asked.found(name), Table):
+        if words.next is not None:
+            raise InvalidOption(f"{name} is no table with rows of its own: DESCRIBE {name} gives its columns, all of them", key="sql", value=name)
+        return _described_query(asked, name, is_more=is_more)
+    table = asked.table(name)
     if words.next is not None:
         return _one_column(asked, table)
     schema = schema_of(table)
@@ -163,6 +173,23 @@ def describe(asked: Asked) -> Answer:
         rows += [("Comment", schema.comment, "")] if schema.comment else []
         rows += [("Location", table.location, ""), ("Provider", "paimon", ""), ("Table Properties", f"[{properties}]", "")]
     return Answer(_DESCRIBED, rows)
+
+
+def _described_query(asked: Asked, name: str, *, is_more: bool) -> Answer:
+    """The columns of a view, or of a system table."""
+    rows: list[tuple[Any, ...]] = [(field.name, asked.door.type_text(field.type), None) for field in _fields_of_query(asked, name)]
+    view = asked.found(name)
+    if is_more and isinstance(view, View):
+        rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", view.name, ""), ("Type", "VIEW", ""), ("View Text", view.query, "")]
+    return Answer(_DESCRIBED, rows)
+
+
+def _fields_of_query(asked: Asked, name: str) -> Sequence[Field]:
+    view = asked.found(name)
+    if isinstance(view, View):
+        return view.fields
+    quoted_name = ".".join(map(quoted, name.split(".", 1)))
+    return asked.door.fields(asked.door.query(asked, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
 
 
 def _one_column(asked: Asked, table: Table) -> Answer:

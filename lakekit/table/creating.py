@@ -27,8 +27,8 @@ def create(
     path: str | PathLike,
     schema: SchemaLike,
     *,
-    primary_keys: Sequence[str] = (),
-    partition_keys: Sequence[str] = (),
+    primary_keys: Sequence[str] | None = (),
+    partition_keys: Sequence[str] | None = (),
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
     if_not_exists: bool = False,
@@ -58,8 +58,8 @@ def define(
     ground: Ground,
     schema: SchemaLike,
     *,
-    primary_keys: Sequence[str],
-    partition_keys: Sequence[str],
+    primary_keys: Sequence[str] | None,
+    partition_keys: Sequence[str] | None,
     options: Mapping[str, Any] | None,
     comment: str | None,
 ) -> TableSchema:
@@ -74,9 +74,9 @@ def define(
     )
 
 
-def _names(given: Sequence[str], what: str) -> tuple[str, ...]:
-    """One name alone is as good as a list of it."""
-    found = (given,) if isinstance(given, str) else tuple(given)
+def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...]:
+    """One name alone is as good as a list of it, and None as no name."""
+    found = (given,) if isinstance(given, str) else () if given is None else tuple(given)
     for name in found:
         if not isinstance(name, str):
             msg = f"{what} are names of columns; found {type(name).__name__}"

@@ -224,7 +224,7 @@ def define_format_table(
     if "primary-key" in given:
         raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(given["primary-key"]))
     numbered, highest = assign_ids(fields_of(schema))
-    keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys)
+    keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
     ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if key in TEXT_KEYS}
     draft = drafted(numbered, keys, (), {**texts_of({key: value for key, value in given.items() if key not in ours}), **ours})
     for part in draft.fields:
