@@ -95,7 +95,7 @@ def create(
     query: str,
     *,
     freshness: str | timedelta,
-    partition_keys: Sequence[str],
+    partition_keys: Sequence[str] | None,
     refresh_mode: str,
     options: Mapping[str, Any] | None,
     comment: str | None,

@@ -74,8 +74,8 @@ def _statistics_modes(schema: TableSchema, options: TableOptions) -> Iterator[tu
     if options.changelog_file_stats_mode is not None:
         yield options.changelog_file_stats_mode, "changelog-file.stats-mode"
     for name in schema.names:
-        if (mode := options.field(name).stats_mode) is not None:
-            yield mode, f"fields.{name}.stats-mode"
+        if (own := options.field(name).stats_mode) is not None:
+            yield own, f"fields.{name}.stats-mode"
 
 
 def _check_codecs(schema: TableSchema, options: TableOptions) -> None:

@@ -211,7 +211,7 @@ def define_format_table(
     *,
     format_name: str,
     location: str | None,
-    partition_keys: Sequence[str],
+    partition_keys: Sequence[str] | None,
     options: Mapping[str, Any] | None,
     comment: str | None = None,
 ) -> TableSchema:

@@ -21,8 +21,9 @@ from lakekit.model.row_kind import SHORT, RowKind
 if TYPE_CHECKING:
     import polars as pl
 
+    from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.arrays import Array, Bools
-    from lakekit.lsm.rule import FieldFunction, MergeRule
+    from lakekit.lsm.rule import MergeRule
     from lakekit.meta.handle import Handle
     from lakekit.model.schema import TableSchema
     from lakekit.options.frozen import Frozen
