@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import lakekit as lk
+from lakekit.columns import LEVEL
 from lakekit.errors import InvalidOption
 from lakekit.lsm import age
 from lakekit.model.row_kind import SHORT
@@ -23,9 +24,9 @@ COLUMNS = {"k": "INT", "v": "INT", "s": "INT"}
 
 def fails(row: oracle.Row, case) -> bool:
     """Whether a row that retracts cannot be merged with an older row of its key."""
-    older = {**row, "_VALUE_KIND": 0, "_SEQUENCE_NUMBER": -1, "_level": 0}
+    older = {**row, "_VALUE_KIND": 0, "_SEQUENCE_NUMBER": -1, LEVEL: 0}
     try:
-        oracle.merge([older, {**row, "_level": 0}], case.rule)
+        oracle.merge([older, {**row, LEVEL: 0}], case.rule)
     except oracle.Refused as refused:
         return "can not accept" in str(refused) or "does not support retraction" in str(refused)
     return False
