@@ -28,7 +28,7 @@ from lakekit.format.dtypes import polars_schema
 from lakekit.meta import gate, snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
 from lakekit.options.frozen import Frozen
-from lakekit.read import lazy, plan, scan
+from lakekit.read import damage, lazy, plan, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +112,8 @@ def _has_bounds(field: Field) -> bool:
 def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What all rows look like."""
     names = read_names(source, fields)
-    return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
+    with damage.named(damage.plans_of(source)):
+        return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
 
 
 def read_names(source: Scan, fields: Sequence[Field]) -> list[str]:

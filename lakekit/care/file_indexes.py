@@ -25,7 +25,7 @@ from lakekit.commit import publish
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.files.indexing import Indexing, indexes_of
 from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
+from lakekit.files.read import refused, scan_files
 from lakekit.meta import gate, manifests, schemas, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import INDEX_SUFFIX
@@ -266,6 +266,7 @@ def _built(written: Handle, file: DataFile, path: str, indexes: Sequence[Index])
     fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
     indexing = Indexing(indexes)
     frame = scan_files(written, [file], [path], fields)
-    for batch in frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
-        indexing.add(batch)
+    with refused(written, [path]):
+        for batch in frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+            indexing.add(batch)
     return index_container.decode(indexing.container(), path=path)

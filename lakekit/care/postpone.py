@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakekit.bucket.read import KIND
 from lakekit.commit import abandoned
 from lakekit.files import places
-from lakekit.files.read import scan_files
+from lakekit.files.read import refused, scan_files
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.write.writers import Writers
@@ -78,7 +78,8 @@ def _rows(handle: Handle, partition: bytes, files: list[DataFile]) -> Iterator[p
     """Every row with its kind, as it came, a file at a time."""
     for file in files:
         paths = [places.data_file_path(handle, partition, POSTPONE_BUCKET, file)]
-        yield from scan_files(handle, [file], paths, handle.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
+        with refused(handle, paths):
+            yield from scan_files(handle, [file], paths, handle.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
 
 
 def _compacted(handle: Handle, message: CommitMessage) -> CommitMessage:

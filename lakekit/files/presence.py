@@ -10,23 +10,35 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import words
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.files import page_headers
 from lakekit.meta import snapshots
+from lakekit.options.frozen import EMPTY
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
+    from lakekit.types import DataType
 
 _TAIL_BYTES = 8
 AT_ONCE = 64
 """Files that one thread looks at in turn: a look at a local file takes microseconds."""
 
 
-def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], snapshot_id: int | None = None) -> list[int]:
+def present(
+    handle: Handle,
+    files: Sequence[DataFile],
+    paths: Sequence[str],
+    snapshot_id: int | None = None,
+    *,
+    columns: Mapping[int, Mapping[str, DataType]] = EMPTY,
+) -> list[int]:
     """Which files are there, whole, and end as their format does: all of them, or an error that names the first that is not.
+
+    Of `columns`, by the file's schema and name, the page headers of Parquet files that Polars opens are looked at too (`page_headers`).
 
     With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files over a network are looked at.
     Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
@@ -41,7 +53,7 @@ def present(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], sna
         found = []
         for at in range(first, min(first + step, len(files))):
             try:
-                _look(handle, files[at], paths[at], snapshot_id)
+                _look(handle, files[at], paths[at], snapshot_id, None if remote else columns.get(files[at].schema_id))
             except FileMissing:
                 if not skips_lost:
                     raise
@@ -71,7 +83,19 @@ def other_size(path: str, found: int, said: int) -> Corrupt:
     return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:
+def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, columns: Mapping[str, DataType] | None) -> None:
+    if columns is None or file.format_name != "parquet":
+        _look_at_end(handle, file, path, snapshot_id)
+        return
+    stat = handle.storage.stat(path)
+    if stat is not None and stat.size_bytes == file.size_bytes and page_headers.is_known(handle.world, stat, columns):
+        return
+    _look_at_end(handle, file, path, snapshot_id)
+    if stat is not None:
+        page_headers.check(handle.world, handle.storage, stat, columns)
+
+
+def _look_at_end(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:
     size = file.size_bytes
     try:
         tail = handle.storage.read(path, max(0, size - _TAIL_BYTES), _TAIL_BYTES + 1)

@@ -6,8 +6,9 @@ Neighbours of one format whose schemas ask for the same physical columns share o
 table has today (`evolve`); the scans follow each other in the order of the files. Rows are left out by position: the scan counts rows over all its files,
 and one set of positions is dropped. Filters and projections on the frame reach the scans.
 
-Before anything runs, every file is looked at once: it is there, has the size its manifest says, and ends as its format does. So that most damage is named
-by path before the first row. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
+Before anything runs, every file is looked at once: it is there, has the size its manifest says, ends as its format does, and what the footer and
+the page headers of a Parquet file say is within bounds (`page_headers`). So that most damage is named by path before the first row, and none makes
+Polars end the process. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
 reads (`refused` translates that for callers who collect).
 """
 
@@ -133,8 +134,10 @@ def scan_files(
         dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
         kept=row_masks or {},
     )
-    there = present(handle, files, paths, snapshot_id)
-    groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there]))
+    by_schema = {number: _evolution(job, schemas.written(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
+    columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
+    there = present(handle, files, paths, snapshot_id, columns=columns)
+    groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
     frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
     if not frames:
         wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(handle))
@@ -153,19 +156,13 @@ def _unit(handle: Handle) -> str | None:
 # ---- groups --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterator[Group]:
+def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> Iterator[Group]:
     """Neighbours that one scan can read, in the order of the files."""
-    by_schema: dict[int, Evolution] = {}
-    second: set[int] = set()
+    second = {number for number in by_schema if _is_second_version(job, number)}
     first = start = rows = 0
     key: tuple[object, ...] = ()
     lacking = unheld.asked(job.handle, job.fields)
     doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
-    for schema_id in dict.fromkeys(file.schema_id for file in files):
-        written = schemas.written(job.handle, schema_id)
-        by_schema[schema_id] = _evolution(job, written)
-        if any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options)):
-            second.add(schema_id)
     shredded = _shredded(job.handle, files, paths, by_schema)
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
@@ -181,6 +178,12 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str]) -> Iterat
         rows += file.row_count
     if len(files):
         yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+
+
+def _is_second_version(job: Job, schema_id: int) -> bool:
+    """Whether files of a schema may be of the format's second version."""
+    written = schemas.written(job.handle, schema_id)
+    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options))
 
 
 def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], **facts: Any) -> Group:
@@ -406,17 +409,25 @@ def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
     except LakekitError:
         raise
     except blocks.FOREIGN as wrong:
-        blocks.pass_interrupt(wrong)
-        if handle.storage.is_remote and isinstance(wrong, OSError):
-            raise _unreachable(handle, paths, wrong) from None
-        for path in paths:
-            if not handle.storage.exists(path):
-                raise lost(handle, path, None, None) from wrong
-            source = handle.storage.polars(path)
-            if source is not None and source in str(wrong):
-                raise blocks.damaged(path, wrong, "data") from wrong
-            _blame(handle, path, wrong)
+        raise_damage(handle, paths, wrong)
         raise
+
+
+def raise_damage(handle: Handle, paths: Sequence[str], wrong: BaseException) -> None:
+    """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
+    blocks.pass_interrupt(wrong)
+    if handle.storage.is_remote and isinstance(wrong, OSError):
+        raise _unreachable(handle, paths, wrong) from None
+    for path in paths:
+        if isinstance(wrong, OSError) and not handle.storage.exists(path):
+            raise lost(handle, path, None, None) from wrong
+        source = handle.storage.polars(path)
+        if source is not None and source in str(wrong):
+            raise blocks.damaged(path, wrong, "data") from wrong
+    if paths and blocks.is_of_machine(wrong):
+        raise StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
+    for path in paths if blocks.may_be_of_file(wrong) else ():
+        _blame(handle, path, wrong)
 
 
 def _unreachable(handle: Handle, paths: Sequence[str], wrong: OSError) -> LakekitError:

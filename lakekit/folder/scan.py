@@ -16,6 +16,7 @@ from polars.io.plugins import register_io_source
 from lakekit import world
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt, InvalidOption
+from lakekit.files import page_headers
 from lakekit.folder import kinds, listing
 from lakekit.format import orc, parquet
 from lakekit.format.dtypes import polars_schema
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from lakekit.lines.contract import Lines
     from lakekit.meta.handle import Handle
     from lakekit.storage.protocol import Stat, Storage
-    from lakekit.types import Field
+    from lakekit.types import DataType, Field
+    from lakekit.world import World
 
 _LEAST_PARQUET_BYTES = 12
 _WIDE = frozenset({"DECIMAL"})
@@ -84,7 +86,7 @@ def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
     paths = [one.path for one in files]
     match kinds.format_of(handle):
         case "parquet":
-            return _parquet(storage, files, fields, unit)
+            return _parquet(handle.world, storage, files, fields, unit)
         case "orc":
             zone = handle.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
@@ -92,8 +94,8 @@ def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
 
-def _parquet(storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
-    world.each(partial(_check_parquet, storage), files)
+def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
+    world.each(partial(_check_parquet, shared, storage, {field.name: None for field in fields}), files)
     paths = [one.path for one in files]
     native = [storage.polars(path) for path in paths]
     wide = any(field.type.holds(_WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
@@ -102,10 +104,12 @@ def _parquet(storage: Storage, files: Sequence[Stat], fields: Sequence[Field], u
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
-def _check_parquet(storage: Storage, file: Stat) -> None:
+def _check_parquet(shared: World, storage: Storage, columns: Mapping[str, DataType | None], file: Stat) -> None:
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
     if file.size_bytes < _LEAST_PARQUET_BYTES or end != parquet.MAGIC:
         raise Corrupt(f"{file.path} is no Parquet file: it ends in {end!r}", path=file.path, field="parquet")
+    if not storage.is_remote:
+        page_headers.check(shared, storage, file, columns)
 
 
 def _path_or_whole(storage: Storage, path: str) -> str | bytes:

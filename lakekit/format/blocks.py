@@ -8,6 +8,7 @@ frame runs. Whatever a library raises over damaged bytes becomes `Corrupt` with 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from polars.io.external_reader import FileReader, FileReaderBuilder
 
 from lakekit.columns import struct_field
-from lakekit.errors import Corrupt, LakekitError
+from lakekit.errors import Corrupt, LakekitError, StorageFailed
 from lakekit.types import DataType, part
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
 """What Polars and pyarrow raise over bytes that break a format."""
+_OF_MACHINE = re.compile(r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left", re.IGNORECASE)
+_OF_FILE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +67,30 @@ def pass_interrupt(wrong: BaseException) -> None:
         raise KeyboardInterrupt from wrong
 
 
+def is_of_machine(wrong: BaseException) -> bool:
+    """Whether the machine refused something, such as a file handle or memory: that says nothing of the bytes of a file."""
+    return (isinstance(wrong, OSError) and wrong.errno is not None) or _OF_MACHINE.search(str(wrong)) is not None
+
+
+def may_be_of_file(wrong: BaseException) -> bool:
+    """Whether the bytes of a file may be why a query failed; else it is the query's own, or the machine's."""
+    if is_of_machine(wrong):
+        return False
+    return not isinstance(wrong, pl.exceptions.PolarsError) or (isinstance(wrong, pl.exceptions.ComputeError) and _OF_FILE.search(str(wrong)) is not None)
+
+
 def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:
-    """The error for what a library raised over the bytes of `path`; one of lakekit's own stays what it is, and names the path. An interrupt is raised."""
+    """The error for what a library raised over the bytes of `path`: `Corrupt`, or `StorageFailed` where the machine refused something.
+
+    One of lakekit's own stays what it is, and names the path. An interrupt is raised.
+    """
     pass_interrupt(wrong)
     if isinstance(wrong, Corrupt):
         return wrong.at(path)
     if isinstance(wrong, LakekitError):
         return wrong
+    if is_of_machine(wrong):
+        return StorageFailed(f"{path} could not be read: {str(wrong).strip()[:300]}", path=path)
     text = str(wrong).strip().splitlines()
     return Corrupt(f"{path}: its {what} data cannot be decoded: {text[0][:300] if text else type(wrong).__name__}", path=path, field=what)
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
-from lakekit.format import blocks, parquet_write
+from lakekit.format import blocks, parquet_bounds, parquet_write
 from lakekit.format.arrange import FIRST_DAY_NS
 from lakekit.format.dtypes import has_nanoseconds, known_schema, polars_schema, polars_type
 from lakekit.options.frozen import EMPTY
@@ -97,6 +97,7 @@ def scan_bytes(
 
     def open_file(path: str) -> blocks.Opened:
         data = read(path)
+        parquet_bounds.check(path, lambda offset, length: data[offset : offset + length], len(data), {field.name: field.type for field in fields})
         rows, refusals = row_count(data, path), shredded(data, fields, path)
         beyond = undecodable(data, path)
         arrow = [field.name for field in fields if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)]

@@ -35,7 +35,7 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import beside, far, file_index, frames, lazy, totals
+from lakekit.read import beside, damage, far, file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
@@ -108,10 +108,12 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     world.refuse_fork()
     found = answer(scan, aggregates, where)
     if found.understood is None or not found.parts:
-        return _rows(scan, found, where).select(aggregates).collect()
+        with damage.named(lambda: found.plans):
+            return _rows(scan, found, where).select(aggregates).collect()
     said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
-        read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
+        with damage.named(lambda: found.plans):
+            read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
         said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
     totals = said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
     return totals.select(_narrow_count(column) for column in totals.get_columns())

@@ -18,7 +18,7 @@ from lakekit.errors import Corrupt
 from lakekit.files import deletions
 from lakekit.model import entries
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexEntry
-from lakekit.read import frames
+from lakekit.read import damage, frames
 from lakekit.read.condition import Condition
 from lakekit.read.plan import Plan, rule_of
 from lakekit.read.sections import Bucket
@@ -80,7 +80,8 @@ def found(job: Job, data: bytes) -> Iterator[pl.DataFrame]:
     if task.slices > 1:
         yield _slice(job, task)
     else:
-        yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        with damage.named(lambda: [_plan(job, task.pieces)]):
+            yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
 def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import lakekit as lk
 
 
 def fold_hll(data: bytes) -> str:
@@ -48,3 +54,47 @@ def scan_table(path: bytes) -> int:
     import lakekit as lk
 
     return lk.open(path.decode()).scan().collect().height
+
+
+def walk_table(path: bytes) -> dict[str, str]:
+    """What each verb gives of a table: "ok", or the class of what it raises; a class that is not lakekit's comes with its text."""
+    import lakekit as lk
+
+    found: dict[str, str] = {}
+    for name, verb in _verbs().items():
+        try:
+            verb(lk.open(path.decode()))
+            found[name] = "ok"
+        except lk.LakekitError as error:
+            found[name] = type(error).__name__
+        except BaseException as error:  # noqa: BLE001 - Polars' panics are none of `Exception`
+            found[name] = f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}"
+    return found
+
+
+def walk_deeply(path: bytes) -> dict[str, str]:
+    """The same of a check of every row; what it finds stands behind "ok"."""
+    import lakekit as lk
+
+    try:
+        report = lk.open(path.decode()).check(deep=True)
+    except lk.LakekitError as error:
+        return {"check": type(error).__name__}
+    except BaseException as error:  # noqa: BLE001 - as above
+        return {"check": f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}"}
+    return {"check": "ok", "found": "; ".join(problem.what for problem in report.problems)}
+
+
+def _verbs() -> dict[str, Callable[[lk.Table], object]]:
+    import polars as pl
+
+    return {
+        "scan": lambda t: t.scan().collect(),
+        "column": lambda t: t.scan().select(t.scan().collect_schema().names()[-1]).collect(),
+        "filter": lambda t: t.scan().filter(pl.col("id") == 3).collect(),
+        "raw": lambda t: t.scan(raw=True).collect(),
+        "aggregate": lambda t: t.aggregate(pl.len(), pl.col("id").max()),
+        "explain": lambda t: t.explain(pl.col("id") == 3),
+        "files": lambda t: t.files(),
+        "check": lambda t: t.check(),
+    }

@@ -1,0 +1,105 @@
+"""What Polars raises while lakekit itself collects: about a damaged file it is `Corrupt` with the path, about the machine or the caller's query it never is."""
+
+from __future__ import annotations
+
+import errno
+import resource
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import lakekit as lk
+from lakekit.errors import Corrupt, StorageFailed
+from lakekit.format import blocks
+from spec_tests.reliability import damaged_tables
+from spec_tests.reliability.test_parquet_bounds import headers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def spoiled(tmp_path) -> tuple[lk.Table, Path]:
+    """A table, and its file, of which the bytes of a page are others: what its header says is true."""
+    t = damaged_tables.make(tmp_path / "t", "parquet append")
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    made = bytearray(file.read_bytes())
+    for _, behind, said in headers(bytes(made)):
+        made[behind : behind + said[3][1]] = b"\xff" * said[3][1]
+    file.write_bytes(made)
+    return t, file
+
+
+CALLS = {
+    "aggregate": lambda t: t.aggregate(pl.col("d").sum()),
+    "aggregate where": lambda t: t.aggregate(pl.len(), where=pl.col("d") > 3),
+    "delete": lambda t: t.delete(pl.col("d") > 3),
+    "update": lambda t: t.update({"d": pl.col("d") + 1}, where=pl.col("d") > 3),
+    "merge": lambda t: t.merge(pl.DataFrame({"id": [1]}), lk.when_matched(delete=True), on=["id"]),
+    "analyze": lambda t: t.analyze(),
+    "compact": lambda t: t.compact(full=True, order_by=["id"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_damaged_page_is_corrupt_with_its_path(spoiled, name):
+    t, file = spoiled
+    with pytest.raises(Corrupt) as wrong:
+        CALLS[name](t)
+    assert wrong.value.path == str(file)
+
+
+def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
+    t = damaged_tables.make(tmp_path / "t", "parquet append")
+    with pytest.raises(pl.exceptions.PolarsError):
+        t.aggregate(pl.col("v").cast(pl.Int64, strict=True).sum())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError("Too many open files (os error 24): /t/a.parquet"),
+        pl.exceptions.ComputeError("Too many open files (os error 24)"),
+        pl.exceptions.PanicException("Cannot allocate memory (os error 12)"),
+        OSError(errno.EACCES, "Permission denied"),
+        pa.ArrowException("[errno 24] Too many open files"),
+    ],
+)
+def test_what_the_machine_refuses_is_no_damage(wrong):
+    found = blocks.damaged("/t/a.parquet", wrong, "parquet")
+    assert type(found) is StorageFailed
+    assert not blocks.may_be_of_file(wrong)
+
+
+def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):
+    options = {"bucket": "1", "write-only": "true"}
+    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options=options)
+    for i in range(12):
+        t.upsert([{"id": i, "v": "a"}])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        with pytest.raises(OSError, match="Too many open files"):  # noqa: PT012 - handles are taken until none is left
+            while True:
+                opened.append((tmp_path / "t" / "schema" / "schema-0").open())
+        for spare in range(6):
+            ends = []
+            for call in (lambda: t.scan().collect(), lambda: t.aggregate(pl.len(), pl.col("v").max()), lambda: t.compact(full=True)):
+                try:
+                    call()
+                    ends.append("ok")
+                except lk.LakekitError as error:
+                    assert not isinstance(error, Corrupt), (spare, error)
+                    ends.append(type(error).__name__)
+                except (OSError, pl.exceptions.PolarsError) as error:
+                    ends.append(str(error))
+            opened.pop().close()
+    finally:
+        for one in opened:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert t.scan().collect().height == 12
