@@ -114,7 +114,13 @@ class Handle:
         return opened(self.ground, schema, self.dynamic)
 
     def with_options(self, options: Mapping[str, Any]) -> Handle:
-        """The same table with more of the caller's options, each checked. Raises `InvalidOption`; see `TableOptions.changed`."""
+        """The same table with more of the caller's options, each checked: the option `branch` is the branch it is seen from, None the main one.
+
+        Raises: `BranchNotFound`; `InvalidOption`, see `TableOptions.changed`.
+        """
+        branch = str(options.get("branch") or MAIN) if "branch" in options else self.branch
+        if branch != self.branch:
+            return self.on_branch(branch).with_options(options)
         changed, dynamic = self.options.changed(options), Frozen({**self.dynamic, **options})
         return replace(self, options=changed, dynamic=dynamic, layout=_layout(self.layout, changed, dynamic))
 
