@@ -34,7 +34,7 @@ from lakekit.table.creating import define
 from lakekit.table.folder_tables import define_format_table, define_object_table, of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
 
@@ -170,6 +170,11 @@ class Catalog:
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all tables, as `cat[name]` takes them."""
+        listed = self.tables()
+        yield from (f"{database}.{table}" for database, table in zip(listed["database"], listed["table"], strict=True))
 
     def create_table(
         self,

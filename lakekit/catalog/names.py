@@ -37,7 +37,10 @@ class Name:
 
 
 def parse(text: str) -> Name:
-    """The parts of a table's name in a catalog. Raises `TableNotFound` for a text that can name none."""
+    """The parts of a table's name in a catalog. Raises `TableNotFound` for a text that can name none, `TypeError` for what is no text."""
+    if not isinstance(text, str):
+        msg = f'a table of a catalog is named by one text, "database.table"; found {text!r}, a {type(text).__name__}'
+        raise TypeError(msg)
     database, dot, rest = text.partition(".")
     if not dot or not database or not rest:
         raise TableNotFound(f'{text[:200]!a} is no name of a table: a catalog calls them "database.table", such as "shop.orders"', name=text)

@@ -35,6 +35,10 @@ def fields_of(schema: Any) -> tuple[Field, ...]:
         return tuple(_of_arrow(part) for part in schema)
     if isinstance(schema, Mapping):
         return tuple(Field(_name(name), type_of(t, name)) for name, t in schema.items())
+    if hasattr(schema, "__arrow_c_stream__") or isinstance(schema, pl.LazyFrame):
+        known = "pl.Schema(frame.collect_schema())" if isinstance(schema, pl.LazyFrame) else "frame.schema"
+        msg = f"{_WANTED}; found rows, a {type(schema).__name__}: give {known}, then t.append(frame)"
+        raise TypeError(msg)
     if isinstance(schema, str) or not isinstance(schema, Iterable):
         msg = f"{_WANTED}; found {type(schema).__name__}"
         raise TypeError(msg)

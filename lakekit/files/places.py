@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
-from lakekit.errors import ColumnNotFound, SchemaMismatch
+from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
 from lakekit.model import partition as partitions
 from lakekit.predicate import literal
 
@@ -49,10 +49,13 @@ def partition_spec(handle: Handle, spec: Mapping[str, Any]) -> dict[int, Any]:
             known = ", ".join(places) or "none: the table is not partitioned"
             raise ColumnNotFound(f"{handle.name} has no partition column {name!r}; partition columns are {known}", name=name)
         t = fields[places[name]].type
-        if isinstance(value, str):
-            found[places[name]] = partitions.parse([value], [t], default_name=handle.options.partition_default_name)[0]
-            continue
-        internal = None if value is None else literal(value, t)
+        try:
+            if isinstance(value, str):
+                found[places[name]] = partitions.parse([value], [t], default_name=handle.options.partition_default_name)[0]
+                continue
+            internal = None if value is None else literal(value, t)
+        except Corrupt:  # a decoder's word for bytes of a table; this text is the caller's
+            internal = None
         if value is not None and internal is None:
             raise SchemaMismatch(f"{value!r} is no value of partition column {name} of {handle.name}, which is {t}; give one, or its text", column=name)
         found[places[name]] = internal

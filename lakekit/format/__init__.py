@@ -3,6 +3,10 @@
 A format is a module here, named as `file.format` names it. It is found by that name, so that another distribution may add one.
 """
 
+import warnings
+
+warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"lakekit\.")
+"""Polars warns of features that it may change; whoever asked for that (`POLARS_WARN_UNSTABLE=1`) meant lines of their own."""
 NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_write", "blocks", "calendar", "casts", "casts_from_text", "decimals", "dtypes", "foreign", "held", "java_text",
     "orc_held", "orc_tail", "orc_times", "orc_write", "parquet_chunks", "parquet_few", "parquet_footer", "parquet_held", "parquet_marks", "parquet_pages",

@@ -28,6 +28,8 @@ from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
 from lakekit.sql.words import Words, hinted, statements, whole
 from lakekit.types import Field, parse
+from lakekit.write import incoming
+from lakekit.write.spot import Remedies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 _TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
 _KIND = "paimon"
+_IN_STATEMENT = Remedies(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
+"""What errors about rows of a statement advise."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
 _POLARS = "postgres"
@@ -227,7 +231,8 @@ class Here:
     # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
-        return table.append(rows) if mode == "append" else table.overwrite(rows, partition=partition)
+        selected = replace(incoming.opened(rows, table.handle()), remedies=_IN_STATEMENT)
+        return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
         return table.delete(where)

@@ -72,9 +72,9 @@ def batches(
     Columns, options and, where all rows are in memory, every value are checked before the first frame is given; of a stream, the rows before a bad one are
     given before its error. Raises `SchemaMismatch`, `ValueOutOfRange` naming column, row and value, `InvalidOption`; `remedies`: what they say is to be done.
     """
-    how = Fit(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=remedies)
-    _check_kind_column(how)
     found = opened(data, handle, batch_rows=batch_rows or BATCH_ROWS)
+    how = Fit(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=found.remedies or remedies)
+    _check_kind_column(how)
     if found.schema is not None:
         _check_columns(list(found.schema), how)
     if found.is_whole:

@@ -198,7 +198,7 @@ def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot, *, 
     if cast and not have.is_nested():
         return _strictly(values, want, dtype, spot)
     if not exact:
-        raise spot.bad_type(have, want, castable=not have.is_nested())
+        raise spot.bad_type(have, want, castable=not have.is_nested() and _is_castable(values, dtype))
     made = values.cast(dtype, strict=False)
     _checked(made, values, want, spot)
     if want.root in STRINGS:
@@ -215,12 +215,18 @@ def _strictly(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot)
         return _retimed(values, dtype, spot, cast=True)
     try:
         made = values.cast(dtype, strict=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
-        raise SchemaMismatch(
-            f"column {spot.path} of {spot.table} is {want}, the rows have {values.dtype}, which Polars does not cast: {str(refused).splitlines()[0]}",
-            column=spot.column,
-        ) from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise spot.bad_type(values.dtype, want, castable=False) from None
     return _checked(made, values, want, spot)
+
+
+def _is_castable(values: pl.Series, dtype: pl.DataType) -> bool:
+    """Return whether Polars casts values of that type at all; it says so of a value, and casts nulls to anything."""
+    try:
+        values.drop_nulls().head(1).cast(dtype, strict=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return False
+    return True
 
 
 def _checked(made: pl.Series, values: pl.Series, want: DataType, spot: Spot) -> pl.Series:

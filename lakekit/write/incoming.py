@@ -21,9 +21,11 @@ from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.dtypes import polars_schema
 from lakekit.types import first_duplicate
 from lakekit.write import dicts
+from lakekit.write.spot import short
 
 if TYPE_CHECKING:
     from lakekit.meta.handle import Handle
+    from lakekit.write.spot import Remedies
 
 BATCH_ROWS = 131_072
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -36,11 +38,15 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """Rows to come. `schema`: their columns, None where there is no row to tell. `pieces` gives them, once, for a table. `is_whole`: they are all in memory."""
+    """Rows to come. `schema`: their columns, None where there is no row to tell. `pieces` gives them, once, for a table. `is_whole`: they are all in memory.
+
+    `remedies`: what errors about them advise; None: what the caller of `conform.batches` says.
+    """
 
     schema: pl.Schema | None
     pieces: Callable[[Handle], Iterator[pl.DataFrame]]
     is_whole: bool = False
+    remedies: Remedies | None = None
 
 
 def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Incoming:
@@ -108,6 +114,11 @@ def _of_iterator(items: Iterator[object], handle: Handle, batch_rows: int) -> In
         return Incoming(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")
+    if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
+        raise SchemaMismatch(
+            f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({short(first)}). "
+            f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
+        )
     head = opened(first, handle, batch_rows=batch_rows)
 
     def pieces(now: Handle) -> Iterator[pl.DataFrame]:
@@ -132,13 +143,27 @@ def _of_stream(data: Any, handle: Handle) -> Incoming:
         whole = isinstance(data, (pa.Table, pa.RecordBatch))
         reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as wrong:  # pandas too says so of frames that it cannot make columns of
-        raise SchemaMismatch(f"{type(data).__name__} is an Arrow stream of no columns with names, for {handle.name}: {wrong}. {_TAKES}") from None
+        raise _no_columns(data, handle, wrong) from None
     arrow = data.schema if reader is None else reader.schema
     schema = _frame(pa.RecordBatch.from_pylist([], arrow), handle).schema
     if whole:
         table = pa.table(data)
         return Incoming(schema=schema, pieces=lambda _: iter([_frame(table, handle)]), is_whole=True)
     return Incoming(schema=schema, pieces=lambda _: (_frame(batch, handle) for batch in reader or ()))
+
+
+def _no_columns(data: Any, handle: Handle, wrong: Exception) -> SchemaMismatch:
+    """Return the error for a frame that gives no Arrow columns: it names the column that is to blame where one is."""
+    kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {handle.name}"
+    names = [str(name) for name in getattr(data, "columns", ())]
+    if (twice := first_duplicate(names)) is not None:
+        return SchemaMismatch(f"two columns of {kind} are called {twice}. Rename one, or leave it out", column=twice)
+    for name in names:
+        try:
+            pa.array(data[name])
+        except (pa.ArrowException, TypeError, ValueError) as mixed:
+            return SchemaMismatch(f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name)
+    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_TAKES}")
 
 
 def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:

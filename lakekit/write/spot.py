@@ -38,6 +38,14 @@ class Remedies:
     grow: str = ", or add it to the table (merge_schema=True, or t.alter)"
 
 
+_PARSERS = {
+    "DATE": ".str.to_date()",
+    "TIME": ".str.to_time()",
+    "TIMESTAMP": ".str.to_datetime()",
+    "TIMESTAMP_LTZ": ".str.to_datetime(time_zone='UTC')",
+    "BOOLEAN": ".eq('true')",
+}
+"""How texts become values of types to which Polars casts none."""
 OWN = Remedies()
 """Those of `t.append` and `t.upsert`."""
 
@@ -72,7 +80,11 @@ class Spot:
 
     def bad_type(self, found: object, want: DataType, *, castable: bool = True) -> SchemaMismatch:
         """The error about values of a type that is not cast by itself."""
-        do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
+        parse = _PARSERS.get(want.root) if found == pl.String() else None
+        if parse is not None:
+            do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
+        else:
+            do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
         return SchemaMismatch(f"column {self.path} of {self.table} is {want}, the rows have {found}. {do}", column=self.column)
 
 

@@ -78,7 +78,7 @@ def test_the_callers_frame_may_be_changed_while_its_rows_wait(keys):
         ({"k": 1}, "A dict of one row goes into a list"),
         ("x.parquet", "pl.scan_parquet"),
         (pl.Series([1]), ".to_frame()"),
-        (pa.chunked_array([[1]]), "Arrow stream of no columns with names"),
+        (pa.chunked_array([[1]]), "the pyarrow ChunkedArray for shop.t gives no Arrow columns with names"),
         (iter([{"k": 1}]), "an iterator of dicts"),
         (pa.table([[1], [2]], names=["k", "k"]), "two columns of the rows for shop.t are called 'k'"),
         (pa.table({"k": pa.RunEndEncodedArray.from_arrays([2], [1])}), "which lakekit does not read"),
@@ -306,7 +306,7 @@ def test_casts_that_are_asked_for(text, values, dtype, wanted):
 
 def test_casts_that_fail():
     says(pl.DataFrame({"c": ["1", "x"]}), table({"c": "INT"}), ValueOutOfRange, "row 1: column c of shop.t holds 'x', which is no INT", cast=True, column="c")
-    says(pl.DataFrame({"c": ["2024-01-01"]}), table({"c": "DATE"}), SchemaMismatch, "the rows have String, which Polars does not cast", cast=True, column="c")
+    says(pl.DataFrame({"c": ["2024-01-01"]}), table({"c": "DATE"}), SchemaMismatch, "the rows have String. Parse the text first", cast=True, column="c")
     says(pl.DataFrame({"c": [2**40]}), table({"c": "INT"}), ValueOutOfRange, "which is no INT", cast=True, column="c")
 
 
