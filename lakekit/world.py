@@ -9,7 +9,10 @@ Everything that is not input comes through here or through a storage, so that a 
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,11 +20,12 @@ import time
 import warnings
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lakekit.errors import ForkedProcess
 
@@ -279,6 +283,100 @@ def _busy(function: Callable[[A], B], item: A) -> B:
         return function(item)
     finally:
         _INSIDE.busy = False
+
+
+# ---- a process apart ---------------------------------------------------------------------------------------------------------------------------
+
+
+class Helper:
+    """A process that answers bytes with bytes and may die of them: `python -m MODULE`, which calls `answer_requests`. It ends when this process does."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: BinaryIO | None = None
+        self._lock = threading.Lock()
+        atexit.register(self._end_with_this_process)
+
+    def ask(self, request: bytes) -> bytes | str:
+        """The answer, or in a few words how the process ended instead of giving one. Raises `OSError` where no process can be started."""
+        with self._lock:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                _send(process.stdin, request)
+                answer = _received(process.stdout)
+            except BrokenPipeError:
+                answer = None
+            except BaseException:  # an interrupt: what comes next would answer the request before
+                self._end(process)
+                raise
+            if answer is not None:
+                return answer
+            code = self._end(process)
+            return f"{signal.Signals(-code).name if -code in _SIGNALS else f'exit code {code}'}{self._last_words()}"
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if not sys.executable:
+            raise OSError("this process is no Python interpreter that could start another")
+        self._errors = scratch()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "RUST_BACKTRACE": "0"}
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", self._module]
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, env=environment, start_new_session=True)  # noqa: S603 - ours
+        return self._process
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Ends the process, if it has not ended, and gives its exit code: below zero the signal."""
+        ended = process.poll()
+        if ended is None and process.stdout is not None and not process.stdout.closed:
+            with suppress(subprocess.TimeoutExpired):
+                ended = process.wait(1)
+        process.kill()
+        code = process.wait()
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr] # both are pipes
+        self._process = None
+        return code
+
+    def _end_with_this_process(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        self._errors.close()
+        return f": {lines[0][:200]}" if lines else ""
+
+
+_SIGNALS = frozenset(signal.Signals)
+
+
+def answer_requests(answer: Callable[[bytes], bytes]) -> None:
+    """Answers what `Helper.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while (request := _received(sys.stdin.buffer)) is not None:
+        _send(replies, answer(request))
+
+
+def _send(stream: IO[bytes], message: bytes) -> None:
+    stream.write(len(message).to_bytes(8, "little") + message)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> bytes | None:
+    """A whole message; None where the stream ends before its end."""
+    head = stream.read(8)
+    length = int.from_bytes(head, "little")
+    message = stream.read(length) if len(head) == 8 else b""
+    return message if len(head) == 8 and len(message) == length else None
 
 
 # ---- the terminal --------------------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
     files      presence, size, footers             care/checks/files.py
     levels     key ranges, overlap, buckets        care/checks/levels.py
     index      deletion vectors, hash indexes      care/checks/index.py
-    rows       only when asked: the values          care/checks/rows.py
+    rows       only when asked: the values          care/checks/rows.py, and apart.py: in a process of their own
     advice     what would be faster                care/checks/advice.py
 
 Nothing is taken from what was decoded before: what is told is what the storage holds now. Source: RELIABILITY I3, I4, I5, I7, I9, I10.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.care.checks import advice, files, history, index, keeping, levels, metadata, rows
+from lakekit.care.checks import advice, apart, files, history, index, keeping, levels, metadata, rows
 from lakekit.care.checks.notes import Notes
 from lakekit.care.report import Report
 from lakekit.errors import LakekitError
@@ -82,7 +82,7 @@ def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> No
     if changelog is not None:
         told = files.check(handle, found.changelog, changelog, "changelog file", notes)
         if deep:
-            rows.check(handle, found.changelog, changelog, told, None, notes)
+            rows.check(handle, found.changelog, changelog, told, None, notes, apart=apart.check)
     at = files.paths(handle, found.live, notes)
     if at is None:
         return
@@ -90,6 +90,6 @@ def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> No
     whole = files.check(handle, found.live, at, "data file", notes)
     levels.check(handle, found.live, at, notes)
     if deep:
-        rows.check(handle, found.live, at, whole, hashes, notes)
+        rows.check(handle, found.live, at, whole, hashes, notes, apart=apart.check)
     with notes.told_of("advice", handle.root):
         advice.check(handle, found.live, notes)

@@ -30,7 +30,7 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lakekit.codec.marks import Marks
 
@@ -38,6 +38,7 @@ LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
 PRESENT, DATA, SECONDARY = 0, 1, 5
 _CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
 _MAX_TAIL_BYTES = 64 << 20
+_TAIL_BYTES = 1 << 16
 _MAX_CHUNK = (1 << 23) - 1
 _MOST_VALUES = 1 << 31
 _ZEROS_V2 = b"\xc1\xff\x00\x00"
@@ -289,6 +290,22 @@ def parse(data: bytes | memoryview) -> Tail:
         root=_tree(types, 0, 0),
         counts=tuple(_whole(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
     )
+
+
+def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
+    """How many rows a file says it has, of which `read(offset, length)` gives bytes. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    first = max(0, size_bytes - _TAIL_BYTES)
+    data = read(first, size_bytes - first)
+    length = data[-1] if data else 0
+    if length + 1 > len(data) or not length > 0:
+        raise Corrupt("it has no ORC postscript", field="postscript")
+    postscript = _parse(data[-1 - length : -1])
+    codec, block, size = _CODECS.get(_whole(postscript, 2), "unknown"), _whole(postscript, 3, 262144), _whole(postscript, 1)
+    end = size_bytes - 1 - length
+    if size > end:
+        raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
+    footer = data[end - size - first : end - first] if end - size >= first else read(end - size, size)
+    return _whole(_parse(_inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 
 def _tree(types: list[list[Part]], number: int, depth: int) -> Column:

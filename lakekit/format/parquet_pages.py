@@ -47,15 +47,18 @@ class _Chunk(NamedTuple):
     end: int
 
 
-def damaged(path: str, read: Read, size_bytes: int) -> Iterator[Damaged]:
-    """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`."""
+def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[Damaged]:
+    """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`.
+
+    `unsummed` gets the column of each page that has no CRC-32.
+    """
     try:
         for group in _list(footer_of(path, read, size_bytes), _GROUPS, STRUCT):
             chunks = [_chunk(_member(one, _FACTS, STRUCT), size_bytes) for one in _list(group, _CHUNKS, STRUCT)]
             first, end = min((one.begin for one in chunks), default=0), max((one.end for one in chunks), default=0)
             held = read(first, end - first) if chunks else b""
             for one in chunks:
-                yield from _pages(one, held, first)
+                yield from _pages(one, held, first, unsummed)
     except Corrupt as wrong:
         raise wrong.at(path) from None
 
@@ -70,7 +73,7 @@ def _chunk(facts: Struct, size_bytes: int) -> _Chunk:
     return _Chunk(column, begin, begin + length)
 
 
-def _pages(chunk: _Chunk, data: bytes, first: int) -> Iterator[Damaged]:
+def _pages(chunk: _Chunk, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[Damaged]:
     """The damaged pages of a column; `data` begins at byte `first` of the file."""
     view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
     while at < end:
@@ -84,6 +87,8 @@ def _pages(chunk: _Chunk, data: bytes, first: int) -> Iterator[Damaged]:
             msg = f"column {chunk.column}: a page of {length} bytes, and {end - behind} are left of the column"
             raise Corrupt(msg, offset=first + at, field="compressed_page_size")
         computed = crc32(view[behind : behind + length])
+        if stored is None and unsummed is not None:
+            unsummed.append(chunk.column)
         if stored is not None and stored != computed:
             yield Damaged(chunk.column, first + behind, stored, computed)
         at = behind + length

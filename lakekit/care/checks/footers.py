@@ -1,20 +1,18 @@
 """How many rows a data file says it holds.
 
 Parquet   the footer's row count, of the file's last bytes
-ORC       the footer's, which Arrow reads
+ORC       the footer's, of the file's last bytes
 Avro      the sum over the heads of its blocks
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-from pyarrow import orc
 
 from lakekit.codec import avro
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.format import parquet_footer
+from lakekit.format import orc_tail, parquet_footer
 
 if TYPE_CHECKING:
     from lakekit.care.checks.notes import Notes
@@ -32,9 +30,7 @@ def row_count(handle: Handle, path: str, format_name: str, size_bytes: int, what
             case "parquet":
                 return _parquet(handle, path, size_bytes)
             case "orc":
-                source = handle.storage.polars(path)
-                opened = source if source is not None and "://" not in source else pa.BufferReader(handle.storage.read(path))
-                return int(orc.ORCFile(opened).nrows)
+                return orc_tail.row_count(partial(handle.storage.read, path), size_bytes)
             case "avro":
                 packed = avro.open_blocks(handle.storage.read(path), path=path)
                 return sum(block.count for _, block in packed.inflate())

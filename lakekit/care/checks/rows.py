@@ -11,9 +11,10 @@ changes, and no index is of them. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,7 @@ import polars as pl
 from lakekit.bucket import slices
 from lakekit.care.checks import file_indexes, statistics
 from lakekit.care.checks.levels import ranks
-from lakekit.care.checks.notes import RESTORE, REWRITE, told
+from lakekit.care.checks.notes import RESTORE, REWRITE, Notes, told
 from lakekit.codec import hashing
 from lakekit.columns import cast_columns, col, cols
 from lakekit.draw.words import cell, count, plural
@@ -37,7 +38,6 @@ from lakekit.write import buckets, partitions
 
 if TYPE_CHECKING:
     from lakekit.care.checks.index import Hashes
-    from lakekit.care.checks.notes import Notes
     from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.model.entries import Entries
@@ -65,8 +65,25 @@ class Whole:
         self.notes.wrong(what, found, path=self.path, field=field, remedy=remedy)
 
 
-def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Notes) -> None:
-    """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs."""
+class Asked(NamedTuple):
+    """The file of entry `at` of some entries, to be checked by a process of its own."""
+
+    handle: Handle
+    entries: Entries
+    path: str
+    at: int
+    hashes: Hashes | None
+
+
+Apart = Callable[[Asked, Notes], bool]
+"""Checks a file whose decoding may end the process that does it, and notes what is wrong; whether it could."""
+
+
+def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Notes, *, apart: Apart | None = None) -> None:
+    """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs.
+
+    Files whose bytes nobody vouches for, which are all but Avro and Parquet with right checksums, are given to `apart`.
+    """
     totals = entries.numbers("total_buckets")
     seen = {handle.schema.id: handle}
     for i in wanted:
@@ -76,7 +93,10 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
                 seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
             partition, bucket = place_of(entries, i)
             own = seen[file.schema_id]
-            if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes):
+            unsummed = [] if file.format_name != "orc" else [file.name]
+            if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
+                continue
+            if unsummed and apart is not None and apart(Asked(handle, entries, at[i], i, hashes), notes):
                 continue
             frame = _rows(own, file, at[i])
             whole = Whole(
@@ -100,9 +120,9 @@ def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
         return scan_files(handle, [file], [path], fields, system=system).collect()
 
 
-def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes) -> bool:
+def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes, unsummed: list[str]) -> bool:
     """Whether pages are not what was written, which is noted of each: their values would be called false, or be believed."""
-    found = list(parquet_pages.damaged(path, partial(handle.storage.read, path), file.size_bytes))
+    found = list(parquet_pages.damaged(path, partial(handle.storage.read, path), file.size_bytes, unsummed))
     for one in found:
         message = f"the page of {one.column} at byte {one.offset} has CRC-32 {one.computed:08x}, {one.stored:08x} was stored: it is not what was written"
         notes.wrong("a page has another checksum", message, path=path, field=one.column)

@@ -1,0 +1,83 @@
+"""`check(deep=True)` survives what it looks for: files that end the process that decodes them are findings, pipes are opened by nobody."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakekit as lk
+from lakekit.care.checks import apart
+from lakekit.format import orc_tail
+from spec_tests.reliability import damaged_tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def length_stream(data: bytes) -> int:
+    """Where the last byte of the first stream of texts' lengths stands."""
+    tail = orc_tail.parse(data)
+    stripe = tail.stripes[0]
+    at = stripe.offset
+    for stream in orc_tail._all(orc_tail._footer_of(tail, stripe), 1):
+        members = orc_tail._parse(stream)
+        at += orc_tail._whole(members, 3)
+        if orc_tail._whole(members, 1) == 2 and orc_tail._whole(members, 2) == 2:
+            return at - 1
+    raise AssertionError
+
+
+@pytest.fixture
+def deadly(tmp_path) -> Path:
+    """A table with a file of ORC whose texts have negative lengths, at which Arrow reads where nothing is; a second file is sound."""
+    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, options={"file.format": "orc"})
+    t.append([{"id": i, "v": f"v{i % 3}"} for i in range(20)])
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    data = bytearray(file.read_bytes())
+    data[length_stream(bytes(data))] ^= 1
+    file.write_bytes(data)
+    lk.open(tmp_path / "t").append([{"id": 99, "v": "z"}])
+    return file
+
+
+def test_a_file_that_ends_the_process_is_a_finding(deadly):
+    report = lk.open(deadly.parents[1]).check(deep=True)
+    assert [problem.path for problem in report.problems] == [str(deadly)]
+    assert report.problems[0].what == "data file ends the process that decodes it"
+    assert lk.open(deadly.parents[1]).check(deep=True).problems == report.problems
+
+
+def test_a_sound_file_is_checked_apart_and_alike(tmp_path):
+    for name in ("orc append", "orc keys", "orc keys vectors"):
+        t = damaged_tables.make(tmp_path / name.replace(" ", "_"), name)
+        assert t.check(deep=True).ok
+
+
+def test_what_is_wrong_with_rows_is_told_as_in_one_process(tmp_path, monkeypatch):
+    """Files of two tables changed places: what a process apart finds is what this one finds."""
+    damaged_tables.make(tmp_path / "a", "orc keys")
+    other = lk.create(tmp_path / "b", damaged_tables.COLUMNS, primary_keys=["id"], options={"file.format": "orc", "bucket": "1"})
+    other.upsert(damaged_tables.rows(40, 100))
+    other.upsert(damaged_tables.rows(10, 135))
+    for mine, theirs in zip(damaged_tables.targets(tmp_path / "a", "data"), damaged_tables.targets(tmp_path / "b", "data"), strict=True):
+        shutil.copy(theirs, mine)
+    found = lk.open(tmp_path / "a").check(deep=True)
+    monkeypatch.setattr(apart, "check", lambda asked, notes: False)
+    assert lk.open(tmp_path / "a").check(deep=True) == found
+    assert not found.ok
+
+
+@pytest.mark.parametrize("name", ["orc append", "parquet append", "avro append"])
+def test_a_pipe_in_the_place_of_a_file_is_opened_by_nobody(tmp_path, name):
+    """Whoever opens a pipe without a writer waits for ever."""
+    damaged_tables.make(tmp_path / "t", name)
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    file.unlink()
+    os.mkfifo(file)
+    report = lk.open(tmp_path / "t").check(deep=True)
+    assert str(file) in {problem.path for problem in report.problems}
+    with pytest.raises(lk.LakekitError):
+        lk.open(tmp_path / "t").scan().collect()
