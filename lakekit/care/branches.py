@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Stat
 
 _FIRST = "schema"
 _DEEPEST = 4
@@ -64,7 +65,7 @@ def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
     there = roots.on(handle, name)
     ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
     if not dry_run:
-        _remove(handle, name)
+        drop(handle, name)
     return Expired(table=handle.name, branches=(name,), snapshot_ids=ids, tags=held, dry_run=dry_run)
 
 
@@ -89,7 +90,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
         raise BranchAlreadyExists(msg, name=new)
     for file in sorted(mine, key=lambda file: file.startswith(is_schema)):
         _claim(handle, new, f"{there}/{file}", mine[file])
-    _remove(handle, name)
+    drop(handle, name)
 
 
 def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
@@ -182,6 +183,45 @@ def _check_other(handle: Handle, name: str) -> None:
         raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
 
 
+def find_unfinished(handle: Handle, name: str, before_ms: int) -> list[Stat] | None:
+    """Return the files of a branch that `create` began and never finished; None where it may be anything else.
+
+    Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the handle's branch has too, so
+    that nothing is lost with it. All of it is older than `before_ms`.
+    """
+    there = roots.on(handle, name)
+    entries = _entries(handle, there.layout.branch_root)
+    top = handle.storage.stat(there.layout.branch_root)
+    if schemas.ids(there) or any(one.modified_ms >= before_ms for one in (*entries, *([] if top is None else [top]))):
+        return None
+    files = [one for one in entries if not one.is_dir]
+    kept = [one for one in files if not (one.name.startswith(".") and one.name.endswith(".tmp"))]
+    copies = _copies_of_tags(handle, there)
+    with suppress(LakekitError):
+        if all(handle.storage.read(one.path) == copies.get(one.path) for one in kept):
+            return files
+    return None
+
+
+def _copies_of_tags(handle: Handle, there: Handle) -> dict[str, bytes]:
+    """Return what `create` would write into a branch of each tag of the handle's branch, by path."""
+    found = {}
+    for tag in tags.all(handle):
+        found[there.layout.tag(tag.name)] = handle.storage.read(handle.layout.tag(tag.name))
+        found[there.layout.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
+    return found
+
+
+def _entries(handle: Handle, directory: str, depth: int = 0) -> list[Stat]:
+    """Return the files and directories of a branch, in all of its directories."""
+    found = []
+    for one in handle.storage.list(directory):
+        found.append(one)
+        if one.is_dir and depth < _DEEPEST:
+            found += _entries(handle, one.path, depth + 1)
+    return found
+
+
 def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
     """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
     asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
@@ -201,12 +241,9 @@ def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:
         raise BranchAlreadyExists(f"{handle.name} has a branch {name!r} by now: another process made it", name=name)
 
 
-def _files(handle: Handle, directory: str, depth: int = 0) -> list[str]:
+def _files(handle: Handle, directory: str) -> list[str]:
     """The files of a branch, in all of its directories."""
-    found = []
-    for one in handle.storage.list(directory):
-        found += [one.path] if not one.is_dir else _files(handle, one.path, depth + 1) if depth < _DEEPEST else []
-    return found
+    return [one.path for one in _entries(handle, directory) if not one.is_dir]
 
 
 def _contents(handle: Handle, directory: str) -> dict[str, bytes]:
@@ -214,8 +251,8 @@ def _contents(handle: Handle, directory: str) -> dict[str, bytes]:
     return {path.removeprefix(f"{directory}/"): handle.storage.read(path) for path in _files(handle, directory)}
 
 
-def _remove(handle: Handle, name: str) -> None:
-    """The schemas first, then everything, then the directories."""
+def drop(handle: Handle, name: str) -> None:
+    """Delete the files of a branch: the schemas first, then everything, then the directories."""
     directory = handle.layout.branch_dir(name)
     files = _files(handle, directory)
     handle.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_FIRST}/")))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.care import roots
+from lakekit.care import branches, roots
 from lakekit.care.checks import history
 from lakekit.care.checks.notes import Notes
 from lakekit.care.given import before_ms
@@ -91,12 +91,9 @@ def remove(
     the directories of partitions and buckets, and deletes files; None: the storage, from here.
     """
     roots.check_removable(handle)
-    for branch in roots.branches(handle):
-        if not schemas.ids(roots.on(handle, branch)):
-            msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
-            raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
     outside = _external_roots(handle, external=external)
     limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
+    unfinished = _unfinished_branches(handle, limit_ms)
     listed, directories = _listed(handle, outside, lists)
     needed = _needed(handle)
     gone = [
@@ -109,10 +106,28 @@ def remove(
         _check_suspicious(handle, len(gone), sum(len(one.names) for one in listed), needed)
     if not dry_run and gone:
         (deletes or handle.storage.delete)([file.path for _, file in gone])
+    temporary = {file.path for _, file in gone}
+    gone += [("branch", file) for files in unfinished.values() for file in files if file.path not in temporary]
     if not dry_run:
+        for branch in unfinished:
+            branches.drop(handle, branch)
         old = [one.path for one in directories if one.modified_ms < limit_ms]
         handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
     return _told(gone)
+
+
+def _unfinished_branches(handle: Handle, limit_ms: int) -> dict[str, list[Stat]]:
+    """Return the branches that were begun and never finished, with their files. Raises `Corrupt` for another one without schema."""
+    found = {}
+    for branch in roots.branches(handle):
+        if schemas.ids(roots.on(handle, branch)):
+            continue
+        files = branches.find_unfinished(handle, branch, limit_ms)
+        if files is None:
+            msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
+            raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
+        found[branch] = files
+    return found
 
 
 def _looked_at(handle: Handle, listed: _Listed) -> list[Stat]:

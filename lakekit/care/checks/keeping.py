@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
 _CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
+_BRANCH = "t.delete_branch({branch!r}) removes what is left of it; t.remove_orphans does where it was begun a day ago and never finished"
 _MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
@@ -42,7 +43,7 @@ def check(handle: Handle, notes: Notes) -> None:
                     notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
             if branch != handle.layout.branch and not schemas.ids(own):
                 message = f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of the table goes while it is there"
-                notes.better("branch is half there", message, path=own.layout.branch_root, remedy=f"t.delete_branch({branch!r}) removes what is left of it")
+                notes.better("branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch))
     numbers = schemas.ids(handle)
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
