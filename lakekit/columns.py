@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import io
 import json
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 import polars.selectors as cs
+from polars.series import series, string, utils
 
 from lakekit.types.names import INTERNAL_PREFIX
 
@@ -139,3 +141,22 @@ def struct_field(struct: pl.Expr, name: str) -> pl.Expr:
 
 def _deserialize(expr: dict[str, Any]) -> pl.Expr:
     return pl.Expr.deserialize(io.BytesIO(json.dumps(expr).encode()), format="json")
+
+
+# ---- methods of series -----------------------------------------------------------------------------------------------------------------------
+
+
+def _name_own_column_exactly() -> None:
+    """Make methods of `pl.Series` mean the series they are called on, whatever its name.
+
+    Most of them (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which these modules of Polars name by
+    `F.col(self.name)`: of a series called `^a$` there is no such column, and the method raises. For every other name nothing changes. `arg_true` stands
+    in a module of its own: it is asked of series without a name.
+    """
+    exact = ModuleType("polars.functions")
+    exact.__dict__.update({**vars(pl.functions), "col": col})
+    for module in (series, string, utils):
+        module.F = exact  # type: ignore[attr-defined] # a module's global, which Polars does not export
+
+
+_name_own_column_exactly()

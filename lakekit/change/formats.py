@@ -14,6 +14,8 @@ from lakekit.options.features import find, refuse
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.model.schema import TableSchema
     from lakekit.options.table import TableOptions
     from lakekit.types import DataType, Field
@@ -24,6 +26,7 @@ FORMATS = ("parquet", "orc", "avro")
 def check_formats(schema: TableSchema, options: TableOptions) -> None:
     """Raises `SchemaMismatch` for a column that the format of some level does not hold, `Unsupported` for a format that lakekit has not."""
     name = options.file_format.strip().lower()
+    _check_names(schema, (name, *(one.strip().lower() for one in options.file_format_per_level.values())))
     for column in schema.fields:
         if (wrong := _refuses(name, column)) is not None:
             raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
@@ -40,6 +43,18 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
                     column=column.name,
                 )
     _known(name)
+
+
+def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
+    """Raises `SchemaMismatch` for names that a format does not hold. The reference takes such columns, and fails at the first write or reads nulls."""
+    names = [(column.name, part) for column in schema.fields for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))]
+    for column, name in names:
+        if "avro" in formats and name == column and (wrong := bad_name(name)) is not None:
+            msg = f"column {column}: {wrong}, and Avro has names of letters, digits and _ that begin with no digit. Rename it, or use another file.format"
+            raise SchemaMismatch(msg, column=column)
+        if "orc" in formats and "`" in name:
+            msg = f"column {column}: ORC quotes names by ticks, and {name!r} has one, so that it reads as null. Rename it, or use another file.format"
+            raise SchemaMismatch(msg, column=column)
 
 
 def _known(name: str) -> None:

@@ -96,7 +96,7 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
     for name in handle.schema.primary_keys:
         changed = old[name].ne_missing(new[name])
         if changed.any():
-            at = int(changed.arg_true()[0])
+            at = int(changed.alias("").arg_true()[0])
             raise SchemaMismatch(
                 f"Can't update the primary key column. {name!r} of {handle.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
                 "leave it out, match rows by the whole key, or delete the row and insert another",

@@ -62,7 +62,8 @@ def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_uni
 def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> Evolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
     # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another, older column
-    pairs = tuple((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    found = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in found)
     held = {have.name: have for _, have in pairs if have is not None}
     casts_some = any(have is not None and not same(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
@@ -93,17 +94,18 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Targe
     """`column` of type `held` as type `want`."""
     if same(held, want):
         return column
+    if is_lost(held, want):
+        dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+        return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
     match held.root, want.root:
         case "ROW", "ROW":
-            by_id = {f.id: f for f in held.fields}
-            if by_id.keys().isdisjoint(f.id for f in want.fields):
-                dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
-                return column.map_batches(partial(_of_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
-            parts = []
+            by_id, parts = {f.id: f for f in held.fields}, []
             for f in want.fields:
                 have = by_id.get(f.id)
-                nothing = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
-                value = nothing if have is None else evolved(struct_field(column, have.name), have.type, f.type, target)
+                if have is None or is_lost(have.type, f.type):
+                    value = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
+                else:
+                    value = evolved(struct_field(column, have.name), have.type, f.type, target)
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":
@@ -116,9 +118,25 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Targe
     return casts.cast(column, held, want, target)
 
 
-def _of_nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
-    """A ROW of nulls for every ROW, for those whose parts are all new: over literals alone with a list of decimals, when-then of Polars 2.1 panics."""
-    return pl.Series(rows.name, [{}, None], dtype=dtype).gather(rows.is_null().cast(pl.UInt32))
+def is_lost(held: DataType, want: DataType) -> bool:
+    """Return whether nothing is wanted of what a file holds: none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it.
+
+    The engine leaves such a column, or such a part of a ROW, out of what it reads, so that it is null. Source: `FormatReaderMapping.pruneDataType`.
+    """
+    match held.root, want.root:
+        case "ROW", "ROW":
+            by_id = {f.id: f for f in held.fields}
+            return bool(held.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in want.fields)
+        case "ARRAY", "ARRAY":
+            return is_lost(part(held.element), part(want.element))
+        case "MAP", "MAP":
+            return is_lost(part(held.value), part(want.value))
+    return False
+
+
+def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+    """As many nulls as there are rows."""
+    return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
 
 
 def same(a: DataType, b: DataType) -> bool:

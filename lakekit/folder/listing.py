@@ -123,7 +123,7 @@ def _chosen(level: list[Partition], fields: Sequence[Field], conditions: Sequenc
     if not asked or not level:
         return level
     mask = values(level, fields).select(pl.all_horizontal(one.fill_null(value=False) for one in asked)).to_series()
-    return [level[at] for at in mask.arg_true()]
+    return [level[at] for at in mask.alias("").arg_true()]
 
 
 def values(level: Sequence[Partition], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:

@@ -44,7 +44,7 @@ def decoded(values: pl.Series) -> pl.Series:
         return good
     # no vectorized decoder replaces, so that only what is no text goes one by one
     replaced = [value.decode("utf-8", "replace") for value in values.filter(~is_text).to_list()]  # scalar: broken text alone
-    return good.scatter((~is_text).arg_true(), replaced)
+    return good.scatter((~is_text).alias("").arg_true(), replaced)
 
 
 def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:

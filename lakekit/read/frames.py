@@ -12,6 +12,7 @@ import polars as pl
 
 from lakekit.bucket import read as buckets
 from lakekit.columns import FILE, LEVEL, col, cols
+from lakekit.errors import SchemaMismatch
 from lakekit.files import deletions, kinds, unheld
 from lakekit.files.places import data_file_path, data_file_paths
 from lakekit.files.read import scan_files
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lakekit.meta.handle import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.model.entries import Entries
     from lakekit.model.schema import TableSchema
@@ -64,6 +66,7 @@ def unmerged(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS)
 
 def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
+    check_raw(plan.handle, fields)
     system = [SEQUENCE, KIND] if plan.rule is not None else []
     names = [field.name for field in fields]
     if not len(plan.raw):
@@ -73,6 +76,21 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     if plan.rule is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
     return frame.select(*cols(names), SEQUENCE, _spelled().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
+
+
+RAW = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
+"""The columns that stored versions have behind those of the table."""
+
+
+def check_raw(handle: Handle, fields: Sequence[Field]) -> None:
+    """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
+    own = next((field.name for field in fields if field.name in RAW), None)
+    if own is not None:
+        msg = (
+            f"{handle.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW)} beside the table's columns: "
+            f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
+        )
+        raise SchemaMismatch(msg, column=own)
 
 
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from lakekit.read.plan import Plan
     from lakekit.read.travel import Position
 
-RAW = (
-    Field("_SEQUENCE_NUMBER", parse("BIGINT")),
-    Field("_row_kind", parse("STRING")),
-    Field("_level", parse("INT")),
-    Field("_file", parse("STRING")),
-)
+RAW = tuple(Field(name, parse(text)) for name, text in zip(frames.RAW, ("BIGINT", "STRING", "INT", "STRING"), strict=True))
 """What `scan(raw=True)` adds to the columns of a table."""
 
 
@@ -183,6 +178,8 @@ def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = 
     if handle.all_options.get("type") == OBJECTS and not handle.all_options.get("object-location") and travel.locate(handle, at).snapshot is None:
         raise refuse(OBJECTS, f"table {handle.name}")
     handle = travel.schema_of(handle, position)
+    if raw:
+        frames.check_raw(handle, handle.schema.fields)
     return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
 
 

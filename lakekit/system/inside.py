@@ -141,7 +141,10 @@ def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -
 
 
 def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
-    """Null counts, minima and maxima of all columns of the schema, by name; a column the file does not have is null in every row."""
+    """Null counts, minima and maxima of all columns of the schema, by name; a column that the file's schema does not have is null in every row.
+
+    Where the statistics cover what the file holds (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
+    """
     written = schema_files.read(handle, file.schema_id)
     # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
     own = replace(written, fields=(*written.fields, *_TRACKED))
@@ -149,8 +152,11 @@ def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
     covered = written.fields if names is None else own.fields_of(names)
     stats = _by_id(handle, file.value_stats, covered)
     there = {field.id for field in written.fields}
+    left_out = set() if file.write_cols is None or file.value_stats_cols is not None else there - {field.id for field in own.fields_of(file.write_cols)}
     nulls, low, high = {}, {}, {}
     for field in handle.schema.fields:
+        if field.id in left_out:
+            continue
         absent = (str(file.row_count), "null", "null") if field.id not in there else ("null", "null", "null")
         nulls[field.name], low[field.name], high[field.name] = stats.get(field.id, absent)
     return _map(nulls), _map(low), _map(high)

@@ -261,7 +261,7 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: Fit, first_row: int) ->
     if found.null_count():  # small letters do too (`RowKind.fromShortString`)
         found = texts.cast(pl.String).str.to_uppercase().cast(_KINDS, strict=False)
     if found.null_count():
-        at = found.is_null().arg_true()[0]
+        at = found.is_null().alias("").arg_true()[0]
         what = "Row kind cannot be null" if texts[at] is None else f"{short(texts[at])} is no row kind"
         raise ValueOutOfRange(f"row {first_row + at}: {what}, in column {name!r} of the rows for {how.handle.name}. There are {', '.join(SHORT)}", column=name)
     return found.to_physical().cast(pl.Int8)
@@ -286,7 +286,7 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int)
         takes_away = kinds.is_in([int(kind) for kind in _RETRACTS])
         takes_away = takes_away if stays is None else takes_away & stays
         if takes_away.any():
-            at = takes_away.arg_true()[0]
+            at = takes_away.alias("").arg_true()[0]
             raise ValueOutOfRange(
                 f"row {first_row + at}: {how.handle.name} is an append table, which takes +I and +U rows and not {SHORT[kinds[at]]}. "
                 "Delete with t.delete(…), or write to a table with a primary key",

@@ -48,7 +48,7 @@ def fit(values: pl.Series, want: DataType, spot: Spot, *, cast: bool = False, nu
     """
     dtype = polars_type(want)
     if not want.nullable and values.null_count():
-        raise spot.bad_null(int(values.is_null().arg_true()[0]))
+        raise spot.bad_null(int(values.is_null().alias("").arg_true()[0]))
     if values.dtype == pl.Null():
         return values.cast(dtype)
     if values.dtype == dtype and not looks_inside(want):
@@ -115,7 +115,7 @@ def _entries(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_
 def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: Spot, *, null_keys: bool) -> None:
     """A key stands once in its map, and is null nowhere that the file format has no null keys."""
     if keys.null_count() and not null_keys:
-        at = _place(ends)(int(keys.is_null().arg_true()[0]))
+        at = _place(ends)(int(keys.is_null().alias("").arg_true()[0]))
         raise ValueOutOfRange(
             f"row {spot.row_of(at)}: the map in column {spot.path} of {spot.table} has a null key, which this table's file format cannot hold: "
             f"{short(values[at])}. Drop the entry or name its key",
@@ -126,7 +126,7 @@ def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: Spot, *, n
         return
     again = pl.DataFrame({"map": np.repeat(np.arange(len(lengths)), lengths), "key": keys}).is_duplicated()
     if again.any():
-        first = int(again.arg_true()[0])
+        first = int(again.alias("").arg_true()[0])
         at = _place(ends)(first)
         raise ValueOutOfRange(
             f"row {spot.row_of(at)}: the map in column {spot.path} of {spot.table} has the key {short(keys[first])} twice: {short(values[at])}. "

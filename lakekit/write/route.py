@@ -115,6 +115,6 @@ def _adding(frame: pl.DataFrame, handle: Handle) -> pl.DataFrame:
     kinds = frame[KIND]
     retracts = kinds.is_in([1, 3])
     if retracts.any():
-        at = int(retracts.arg_true()[0])
+        at = int(retracts.alias("").arg_true()[0])
         raise ValueOutOfRange(f"row {at}: {handle.name} is an append table, which takes +I and +U rows and not {SHORT[kinds[at]]}", column=KIND)
     return frame.drop(KIND)

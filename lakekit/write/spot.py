@@ -67,7 +67,7 @@ class Spot:
 
     def bad_value(self, wrong: pl.Series, values: pl.Series, why: str, do: str) -> ValueOutOfRange:
         """The error about the first value where `wrong`, a mask, is true."""
-        at = wrong.arg_true()[0]
+        at = wrong.alias("").arg_true()[0]
         return ValueOutOfRange(f"row {self.row_of(at)}: column {self.path} of {self.table} holds {shown(values, at)}, {why}. {do}", column=self.column)
 
     def bad_null(self, at: int) -> ValueOutOfRange:

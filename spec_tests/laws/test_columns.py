@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.columns import ROW, cast_columns, col, cols, drop_columns, is_pattern, select_by_name, struct_field
+from lakekit.columns import ROW, cast_columns, col, cols, drop_columns, is_pattern, select_by_name, series_field, struct_field
 
 PATTERNS = ["*", "^$", "^a$", "^.*$", "^[a-z]+$", "^a.b$", "^^a$$", "^(?i)A$", '^"\\$', "^é\x01$", "^😀$"]
 ORDINARY = ["a", "A", "^", "$", "a*", "**", "^a", "a$", "a.b", "a b", "`", '"', "len", "literal", "index", "é"]
@@ -65,6 +65,20 @@ def test_a_column_is_the_one_of_its_name(name, lazy):
     assert collected(struct.select(struct_field(pl.col("s"), name))).to_dict(as_series=False) == {name: [at, at + 100]}
     inside = given.select(pl.struct(cols(NAMES)).implode().alias("s")).select(pl.col("s").list.eval(struct_field(pl.element(), name)))
     assert collected(inside).to_series().to_list() == [[at, at + 100]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_methods_of_a_series_mean_the_series(name):
+    """Polars runs them as expressions over a frame of the one column, by its name."""
+    one = pl.Series(name, [3, 1, None])
+    assert one.gather([1, 0]).to_list() == [1, 3]
+    assert one.is_null().to_list() == [False, False, True]
+    assert (one + pl.Series([1, 2, 3])).name == name
+    assert one.fill_null(0).unique().sort().to_list() == [0, 1, 3]
+    assert pl.Series(name, [[1], []]).list.len().to_list() == [1, 0]
+    assert pl.Series(name, ["ab"]).str.len_chars().to_list() == [2]
+    assert pl.Series(name, ["1"]).str.to_decimal(scale=0).cast(pl.Int64).to_list() == [1]
+    assert series_field(pl.Series("s", [{"a": 0, name: 7}]), name).to_list() == [7]
 
 
 def test_filters_and_projections_reach_the_file(tmp_path):
