@@ -132,7 +132,8 @@ define("key_nullable_later", ROWS, lk.update_nullability("v", nullable=False), l
        lk.update_nullability("v", nullable=False), lk.update_nullability("v", nullable=True), keys=["k"])  # fmt: skip
 for _name in ("a b", "a.b", "1a", "🙂", "ü", "e\u0301"):
     for _format in ("orc", "avro"):
-        define(f"named_{_name}_{_format}", {"k": "INT", _name: "INT"}, options={"file.format": _format})
+        _why = {0: "refuses: no write of the reference takes it"} if _format == "avro" and _name != "ü" else {}
+        define(f"named_{_name}_{_format}", {"k": "INT", _name: "INT"}, options={"file.format": _format}, differs=_why)
         define(f"field_named_{_name}_{_format}", {"k": "INT", "r": f"ROW<`{_name}` INT>"}, options={"file.format": _format})
 define("name_blank", {" ": "INT"})
 define("name_blank_in_row", {"r": "ROW<` ` INT>"})
