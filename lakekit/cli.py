@@ -209,11 +209,7 @@ class Out:
                 print(_json(dict(zip(names, row, strict=True))))
             return
         if self.format == "csv":
-            made = io.StringIO()
-            writer = csv.writer(made, lineterminator="\n")
-            writer.writerow(names)
-            writer.writerows([_full(value) for value in row] for row in shown)
-            print(made.getvalue(), end="")
+            print(_csv([names, *([_full(value) for value in row] for row in shown)]), end="")
             return
         print("\t".join(_tabless(name) for name in names))
         for row in shown:
@@ -238,9 +234,10 @@ def _full(value: object) -> str:
 def _json(value: object) -> str:
     """JSON that every reader takes: it has no number for NaN and the infinities, which are texts, as the reference prints them."""
     try:
-        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+        found = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+        found = json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+    return found if found.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in found)
 
 
 def _finite(value: object) -> object:
@@ -252,7 +249,23 @@ def _finite(value: object) -> object:
 
 
 def _tabless(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    """Return a field of TSV: tabs, ends of lines and all other control characters are escapes, and so is the backslash."""
+    escaped = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return words.printable(escaped)
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as CSV: line feeds and tabs within quotes, all other control characters by their codes.
+
+    A terminal obeys control characters, and a carriage return ends a row for most readers.
+    """
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows([_without_controls(cell) for cell in row] for row in rows)
+    return made.getvalue()
+
+
+def _without_controls(cell: str) -> str:
+    return cell if cell.isprintable() else "".join(letter if letter in "\t\n" else words.printable(letter) for letter in cell)
 
 
 # ---- verbs ----------------------------------------------------------------------------------------------------------------------------------
