@@ -145,7 +145,7 @@ class _Files:
 
     def about(self, wanted: Entries) -> None:
         """From now on only entries of these files count."""
-        self._names = wanted.column("file_name").unique()
+        self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
         fields = self.handle.schema.partition_fields
         self._partitions = ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
 
@@ -154,23 +154,24 @@ class _Files:
         files = self._concerned(listed)
         for some in _some([file for file in files if file.name not in self._found]):
             parts = manifests.read_each(self.handle, some)
-            mask = self._concerns(pa.chunked_array([part.column("file_name") for part in parts], pa.string()))
-            ends = np.cumsum([len(part) for part in parts])
-            self._found |= {file.name: part.filter(mask[end - len(part) : end]) for file, part, end in zip(some, parts, ends, strict=True)}
+            self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
         """The entries of manifests whose order does not matter, some at a time."""
         for some in _some(self._concerned(listed)):
             part = manifests.read_entries(self.handle, some)
-            yield part.filter(self._concerns(part.column("file_name")))
+            yield part.filter(self._concerns(part))
 
     def _concerned(self, listed: Iterable[ManifestFile]) -> list[ManifestFile]:
         return ranges.holders(listed, self._partitions, self.handle.schema.partition_fields)
 
-    def _concerns(self, names: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-        found = pc.is_in(names, value_set=self._names)
-        mask: NDArray[np.bool_] = found.to_numpy() if isinstance(found, pa.ChunkedArray) else found.to_numpy(zero_copy_only=False)
+    def _concerns(self, part: Entries) -> NDArray[np.bool_]:
+        """Which entries are of one of the files, or name one as lying beside theirs."""
+        mask: NDArray[np.bool_] = np.array(pc.is_in(part.column("file_name"), value_set=self._names))
+        beside = part.column("extra_files")
+        if len(beside.flatten()):
+            mask[pc.list_parent_indices(beside).filter(pc.is_in(beside.flatten(), value_set=self._names)).to_numpy()] = True
         return mask
 
 

@@ -31,6 +31,7 @@ from lakekit.errors import Conflict, Corrupt, InvalidOption
 from lakekit.meta import manifests, schemas
 from lakekit.model.layout import Layout, without_scheme
 from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
+from lakekit.storage import confined
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import caution, each_small
@@ -268,7 +269,8 @@ def _external_roots(handle: Handle, *, external: bool) -> list[str]:
 
 def _has_schema(handle: Handle, directory: str) -> bool:
     layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
-    return any(handle.storage.stat(layout.schema(0)) is not None or handle.storage.stat(layout.schema_dir) is not None for layout in layouts)
+    storage = confined(handle.storage, directory)
+    return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
 
 
 def _data(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:

@@ -108,7 +108,7 @@ class Catalog:
         inside = metastore.tables(name)
         if inside and not cascade:
             raise InvalidOption(f"Database {name} is not empty. It holds {some(inside)}; cascade=True drops them too", key="cascade", value=None)
-        for table in inside:
+        for table in [] if metastore.is_linked(name) else inside:
             metastore.drop_table(names.Name(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
 
@@ -468,7 +468,10 @@ class Catalog:
 
     def _settings(self) -> Settings:
         world.refuse_fork()
-        storage, root = (self.storage, self.warehouse) if self.storage is not None else storages.open(self.warehouse or "/", self.storage_options)
+        if self.storage is None:
+            storage, root = storages.open(self.warehouse or "/", self.storage_options)
+        else:
+            storage, root = storages.confined(self.storage, self.warehouse or "/"), self.warehouse
         return Settings(warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options)
 
     def _names(self) -> Metastore:

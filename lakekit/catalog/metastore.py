@@ -39,6 +39,10 @@ class Metastore(Protocol):
         """Whether there is a database of that name, whatever the text."""
         ...
 
+    def is_linked(self, database: str) -> bool:
+        """Whether the folder of a database is a link: its tables stay when it is dropped."""
+        ...
+
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         """Makes a database. Raises `DatabaseAlreadyExists` where somebody was faster."""
         ...

@@ -103,7 +103,8 @@ def _read(catalog: Catalog, source: str | PathLike | Table, asked: Asked) -> _Re
     assert not isinstance(source, Table)
     own, text = asked.storage_options, source if isinstance(source, str) else source.__fspath__()
     if catalog.storage is not None and own is None and "://" not in text:
-        storage, root = catalog.storage, text.rstrip("/")
+        root = text.rstrip("/")
+        storage = storages.confined(catalog.storage, root)
     else:
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
     found = lying.source(storage, root)

@@ -36,6 +36,16 @@ class Name:
         return f"{self.database}.{self.table}"
 
 
+def is_database(name: str) -> bool:
+    """Return whether the name of a table can begin with that name of a database, whoever says it: a caller, a folder or a metastore."""
+    return is_plain(name) and "." not in name
+
+
+def is_table(name: str) -> bool:
+    """Return whether that is a table's name within its database, without a branch or a system table, whoever says it."""
+    return is_plain(name) and "." not in name and "$" not in name
+
+
 def parse(text: str) -> Name:
     """The parts of a table's name in a catalog. Raises `TableNotFound` for a text that can name none, `TypeError` for what is no text."""
     if not isinstance(text, str):
@@ -45,7 +55,7 @@ def parse(text: str) -> Name:
     if not dot or not database or not rest:
         raise TableNotFound(f'{text[:200]!a} is no name of a table: a catalog calls them "database.table", such as "shop.orders"', name=text)
     table, *more = rest.split("$")
-    if not is_plain(database) or not is_plain(table) or "." in table or len(more) > 2 or not all(more):
+    if not is_database(database) or not is_table(table) or len(more) > 2 or not all(more):
         raise TableNotFound(f'{text[:200]!a} is no name of a table: there are "db.t", "db.t$files", "db.t$branch_dev" and "db.t$branch_dev$files"', name=text)
     branch = more.pop(0).removeprefix(_BRANCH) if more and more[0].startswith(_BRANCH) else None
     if len(more) > 1 or branch == "":

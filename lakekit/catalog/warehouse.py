@@ -10,13 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakekit.catalog import names
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.meta import branches, schemas
 from lakekit.model.layout import Layout
-from lakekit.storage import folders
+from lakekit.storage import confined, folders
+from lakekit.storage.folders import Folders
+from lakekit.storage.protocol import OutsideRoot
 from lakekit.world import caution, each
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.meta.handle import Ground
     from lakekit.storage.protocol import Storage
 
@@ -30,46 +35,86 @@ def location(root: str, database: str, table: str | None = None) -> str:
 
 
 def is_table(storage: Storage, directory: str) -> bool:
-    """Whether a table lies there: a directory that holds a schema, under a hidden name too (`Layout.hidden`)."""
+    """Return whether a table lies there: a directory, or a link to one, that holds a schema, under a hidden name too (`Layout.hidden`)."""
     layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
-    return any(
-        not one.is_dir and one.name.startswith(layout.schema_prefix) and one.name[len(layout.schema_prefix) :].isdecimal()
-        for layout in layouts
-        for one in storage.list(layout.schema_dir)
-    )
+    own = confined(storage, directory)
+    try:
+        return any(
+            not one.is_dir and one.name.startswith(layout.schema_prefix) and one.name[len(layout.schema_prefix) :].isdecimal()
+            for layout in layouts
+            for one in own.list(layout.schema_dir)
+        )
+    except OutsideRoot:  # its schemas lie elsewhere, where nobody reads them
+        return False
 
 
 def databases(storage: Storage, root: str) -> list[str]:
-    """The databases that are folders of a warehouse, by name."""
-    return sorted(one.name.removesuffix(SUFFIX) for one in storage.list(root) if one.is_dir and one.name.endswith(SUFFIX) and one.name != SUFFIX)
+    """Return the databases that are folders of a warehouse, or links to such, by name."""
+    found = (name.removesuffix(SUFFIX) for name in folders.list_folders(storage, root) if name.endswith(SUFFIX) and name != SUFFIX)
+    return sorted(filter(names.is_database, found))
 
 
 def tables(storage: Storage, folder: str) -> list[str]:
-    """The tables that are folders of a database's, by name."""
-    inside = [one for one in storage.list(folder) if one.is_dir]
-    kept = each(lambda one: is_table(storage, one.path), inside)
-    return sorted(one.name for one, is_one in zip(inside, kept, strict=True) if is_one)
+    """Return the tables that are folders of a database's, or links to such, by name."""
+    own = confined(storage, folder)
+    inside = [name for name in folders.list_folders(own, folder) if names.is_table(name)]
+    kept = each(lambda name: is_table(own, f"{folder}/{name}"), inside)
+    return sorted(name for name, is_one in zip(inside, kept, strict=True) if is_one)
 
 
-def remove(ground: Ground) -> None:
-    """Deletes a table's files, what needs others first and its schemas last: cut off in between, the table is whole or empty, and can be dropped again.
+def check_own_folder(storage: Storage, root: str, database: str) -> None:
+    """Raises `StorageFailed` for a database whose folder is a link: nothing is made, moved or dropped where it leads to."""
+    target = folders.link_target(storage, location(root, database))
+    if target is not None:
+        raise StorageFailed(
+            f'database {database} is a link to "{target}": its tables are read and written, and made, renamed and dropped only through a catalog of the '
+            "warehouse where they lie. Connect to the folder above that one",
+            path=location(root, database),
+        )
 
-    Data files at external paths stay where they are, since other tables may keep theirs there too; a warning names the places.
+
+def remove(ground: Ground, within: Sequence[str]) -> None:
+    """Delete the files of a table that lies below one of some folders, what needs others first and its schemas last.
+
+    Cut off in between, the table is whole or empty, and can be dropped again. Of a table that is a link only the link goes. What is no table, or lies below
+    none of the folders or below a link, stays where it is; so do data files at external paths, since other tables may keep theirs there too. A warning says so.
     """
-    outside = _external_paths(ground)
     layout = ground.layout
-    tops = [layout.root, *(one.path for one in ground.storage.list(layout.branches_dir) if one.is_dir)]
+    above = min((root for root in within if is_below(layout.root, root)), key=len, default=None)
+    own = None if above is None else confined(ground.storage, above)
+    target = None if own is None else folders.link_target(own, layout.root)
+    if own is not None and target is not None:
+        own.delete([layout.root])
+        caution(f'{ground.name} was a link to "{target}": the link is gone, and the table stays there. Delete the folder if nobody needs it')
+        return
+    if own is None or not is_table(ground.storage, layout.root) or (isinstance(own, Folders) and not folders.is_folder(own, layout.root)):
+        if ground.storage.stat(layout.root) is not None:
+            why = "no table of this catalog lies there" if is_table(ground.storage, layout.root) else "no table lies there"
+            caution(f'{ground.name} is gone from the catalog, and its folder "{layout.root}" was left alone: {why}. Delete it if nobody needs it')
+        return
+    outside = _external_paths(ground)
+    has_branches = folders.is_folder(ground.storage, layout.branches_dir)
+    tops = [layout.root, *(one.path for one in (ground.storage.list(layout.branches_dir) if has_branches else ()) if one.is_dir)]
     roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
     folders.remove(ground.storage, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
     if outside:
         caution(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
 
 
-def move(ground: Ground, target: str) -> None:
-    """Gives a table's folder another place. Raises `StorageFailed` where something lies there."""
-    if ground.storage.stat(target) is not None:
+def is_below(path: str, root: str) -> bool:
+    """Return whether a path lies below a folder, by its text."""
+    return path.startswith(f"{root.rstrip('/')}/") and ".." not in path[len(root) :].split("/")
+
+
+def move(ground: Ground, target: str, within: Sequence[str]) -> None:
+    """Give a table's folder another place; both lie below one of some folders. Raises `StorageFailed` where something lies there."""
+    storage, root = confined(ground.storage, *within), ground.layout.root
+    if folders.is_there(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
-    folders.move(ground.storage, ground.layout.root, target)
+    led = folders.link_target(storage, root)
+    if led is not None and not led.startswith("/") and root.rpartition("/")[0] != target.rpartition("/")[0]:
+        raise StorageFailed(f'"{root}" is a link to "{led}", which means another place from another folder: make it a link to a whole path first', path=root)
+    folders.move(storage, root, target)
 
 
 def _external_paths(ground: Ground) -> list[str]:

@@ -101,7 +101,7 @@ def _compacted(messages: Sequence[CommitMessage]) -> list[CommitMessage]:
 
 def _names(message: CommitMessage) -> Iterator[str]:
     for files in (message.new_files, message.changelog_files, message.compact_after, message.compact_changelog):
-        yield from (file.name for file in files)
+        yield from (name for file in files for name in (file.name, *file.extra_files))
     for indexes in (message.new_index_files, message.compact_new_index_files):
         yield from (index.file_name for index in indexes)
 
@@ -113,7 +113,7 @@ def _files(handle: Handle, message: CommitMessage) -> Iterator[tuple[str, str]]:
     for file in (*message.new_files, *message.changelog_files, *made, *message.compact_changelog):
         path = places.data_file_path(handle, message.partition, message.bucket, file)
         yield file.name, path
-        yield from ((file.name, handle.layout.extra_file(path, extra)) for extra in file.extra_files)
+        yield from ((extra, handle.layout.extra_file(path, extra)) for extra in file.extra_files)
     directory = places.partition_path(handle, message.partition)
     for index in (*message.new_index_files, *message.compact_new_index_files):
         path = handle.layout.index(index.file_name, partition_path=directory, bucket=message.bucket, external_path=index.external_path)
@@ -135,7 +135,8 @@ def _looked_up(handle: Handle) -> set[str]:
         listed |= {file.name: file for which in lists for file in manifests.manifest_files(handle, snapshot, which)}
         found |= {entry.file_name for entry in manifests.index_entries(handle, snapshot)} if len(lists) > 1 else set()
     if listed:
-        found |= set(manifests.read_entries(handle, list(listed.values())).column("file_name").to_pylist())
+        entries = manifests.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
+        found.update(entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
     return found
 
 

@@ -6,6 +6,7 @@ A file that a manifest lists and nobody finds was expired, or removed by hand; o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import words
@@ -13,6 +14,7 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.files import page_headers
 from lakekit.meta import snapshots
 from lakekit.options.frozen import EMPTY
+from lakekit.storage import for_one_look
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
@@ -48,12 +50,13 @@ def present(
     if remote and not (skips_lost or skips_corrupt):
         return list(range(len(files)))
     step = 1 if remote else AT_ONCE
+    once = replace(handle, storage=for_one_look(handle.storage))
 
     def look(first: int) -> list[int]:
         found = []
         for at in range(first, min(first + step, len(files))):
             try:
-                _look(handle, files[at], paths[at], snapshot_id, None if remote else columns.get(files[at].schema_id))
+                _look(once, files[at], paths[at], snapshot_id, None if remote else columns.get(files[at].schema_id))
             except FileMissing:
                 if not skips_lost:
                     raise

@@ -29,6 +29,7 @@ from lakekit.files.presence import AT_ONCE, lost, other_size, present, whole
 from lakekit.format import avro, blocks, orc, parquet, parquet_footer
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import schemas
+from lakekit.storage import polars_paths
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 from lakekit.world import each
@@ -164,9 +165,10 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str], by_schema
     lacking = unheld.asked(job.handle, job.fields)
     doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
     shredded = _shredded(job.handle, files, paths, by_schema)
+    opens_natively = bool(paths) and job.handle.storage.polars(paths[0]) is not None
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
-        native = file.format_name == "parquet" and job.handle.storage.polars(path) is not None and at not in shredded
+        native = file.format_name == "parquet" and opens_natively and at not in shredded
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
             native = not parquet.undecodable(footer_source(job.handle, file, path), path)
         folder = path.rpartition("/")[0] if doubts[at] and not native else ""
@@ -242,7 +244,7 @@ def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequenc
     """The columns, of which partition columns that files may lack are what folders say."""
     if not group.unheld:
         return values
-    sources = {job.handle.storage.polars(path) or path: path for path in group.paths}
+    sources = dict(zip(polars_paths(job.handle.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
         unheld.filled(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
@@ -254,7 +256,7 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     """The physical columns of a group's files."""
     handle, fields = job.handle, group.evolution.held
     if group.native:
-        sources = [handle.storage.polars(path) or path for path in group.paths]
+        sources = polars_paths(handle.storage, group.paths)
         named = PATH if FILE in job.system or group.unheld else None
         opening = handle.storage.polars_options()
         return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
@@ -371,7 +373,7 @@ def _file_name(job: Job, group: Group) -> pl.Expr:
     """Return the name of the file that each row of a scan lies in."""
     if not group.native:
         return pl.lit(group.files[0].name, pl.String)
-    sources = [job.handle.storage.polars(path) or path for path in group.paths]
+    sources = polars_paths(job.handle.storage, group.paths)
     names = [file.name for file in group.files]
     if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
         return pl.col(PATH).str.split("/").list.last()

@@ -59,7 +59,8 @@ def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]
     storage, root = storages.open(location)
     handle.check_location(location, option, place=root)
     scheme = _scheme(location)
-    return (handle.storage if not scheme or scheme == _scheme(handle.root) else storage), root.rstrip("/") or "/"
+    root = root.rstrip("/") or "/"
+    return (storages.confined(handle.storage, root) if not scheme or scheme == _scheme(handle.root) else storage), root
 
 
 def _scheme(location: str) -> str:

@@ -122,7 +122,8 @@ class Handle:
         if branch != self.branch:
             return self.on_branch(branch).with_options(options)
         changed, dynamic = self.options.changed(options), Frozen({**self.dynamic, **options})
-        return replace(self, options=changed, dynamic=dynamic, layout=_layout(self.layout, changed, dynamic))
+        layout = _layout(self.layout, changed, dynamic)
+        return replace(self, options=changed, dynamic=dynamic, layout=layout, storage=_storage(self.storage, layout))
 
     def on_branch(self, name: str) -> Handle:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
@@ -154,6 +155,7 @@ def open_handle(
         storage, root = storages.open(path, storage_options)
     else:
         root = asked.rstrip("/")
+        storage = storages.confined(storage, root)
     name = name or name_of(root)
     layout = _branch_layout(name, Layout(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
     ground = Ground(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
@@ -178,12 +180,13 @@ def opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any] = EMP
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
         options = options.changed(dynamic)
+    layout = _layout(ground.layout, options, dynamic)
     return Handle(
         name=ground.name,
         schema=schema,
         options=options,
-        layout=_layout(ground.layout, options, dynamic),
-        storage=ground.storage,
+        layout=layout,
+        storage=_storage(ground.storage, layout),
         dynamic=Frozen(dynamic),
         world=ground.world,
         newest_schema_id=schema.id,
@@ -202,6 +205,11 @@ def _layout(layout: Layout, options: TableOptions, dynamic: Mapping[str, Any]) -
         external_roots=options.data_file_external_paths,
         locations=layout.locations.with_named(dynamic),
     )
+
+
+def _storage(storage: Storage, layout: Layout) -> Storage:
+    """The storage for the table's folder, and for the places on the same disk that are allowed to it."""
+    return storages.confined_too(storage, [location for location in layout.locations.folders if location.startswith("/")])
 
 
 def _branch_layout(name: str, layout: Layout, branch: str) -> Layout:

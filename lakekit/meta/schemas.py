@@ -8,7 +8,8 @@ from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.meta import torn
 from lakekit.model.layout import MAIN
 from lakekit.model.schema import TableSchema
-from lakekit.storage.protocol import FileMissing
+from lakekit.storage import confined
+from lakekit.storage.protocol import FileMissing, OutsideRoot
 from lakekit.world import each
 
 if TYPE_CHECKING:
@@ -158,7 +159,12 @@ def _instead(place: Place, inside: list[Stat]) -> str:
 
 
 def _is_table(place: Place, directory: str) -> bool:
-    return bool(torn.numbers(place, f"{directory}/schema", "schema-"))
+    """Whether a table lies in a folder in or above the one that is no table."""
+    try:
+        listed = confined(place.storage, directory).list(f"{directory}/schema")
+    except OutsideRoot:
+        return False
+    return any(not one.is_dir and one.name.removeprefix("schema-").isdecimal() for one in listed if one.name.startswith("schema-"))
 
 
 def _some(names: list[str]) -> str:

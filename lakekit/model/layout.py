@@ -188,7 +188,7 @@ class Layout:
         """An index file (hash index, deletion vectors): in `index/`, or in its bucket's directory where the table says so."""
         checked_name(name, field="index file name")
         if external_path is not None:
-            return self._external(external_path)
+            return self._external(external_path, name)
         return f"{self.bucket_dir(partition_path, bucket)}/{name}" if self.index_beside_data else f"{self.index_dir}/{name}"
 
     def bucket_dir(self, partition_path: str, bucket: int, *, directory: str | None = None) -> str:
@@ -201,18 +201,23 @@ class Layout:
         """A data or changelog file; an external path, without `file:`, is taken when `locations` allow it."""
         checked_name(name, field="_FILE_NAME")
         if external_path is not None:
-            return self._external(external_path)
+            return self._external(external_path, name)
         return f"{self.bucket_dir(partition_path, bucket)}/{name}"
 
     def extra_file(self, data_file_path: str, name: str) -> str:
         """A file that lies beside a data file, as its file index does."""
         return f"{data_file_path.rpartition('/')[0]}/{checked_name(name, field='_EXTRA_FILES')}"
 
-    def _external(self, path: str) -> str:
-        """Return the path of a file that a manifest or a message names as a whole. Raises `Corrupt`, `LocationNotAllowed`."""
+    def _external(self, path: str, name: str) -> str:
+        """Return the path of a file that a manifest or a message names as a whole. Raises `Corrupt`, `LocationNotAllowed`.
+
+        It ends in the file's own name: what is needed and what may be deleted is told apart by names.
+        """
         location = normalize_location(path)
         if location is not None and location != normalize_location(self.root):
             if self.locations.is_allowed(location, self.root):
+                if path.rpartition("/")[2] != name:
+                    raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} is not of the file {name!a} that it stands for", field="_EXTERNAL_PATH")
                 return without_scheme(path)
             for root in self.external_roots:
                 base = normalize_location(root)

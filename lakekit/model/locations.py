@@ -60,6 +60,12 @@ class Locations:
         """Return the same locations with those that options of a catalog, or of the call that makes a table, name. Raises `InvalidOption`."""
         return replace(self, configured=tuple(dict.fromkeys((*self.configured, *named_locations(options or {})))))
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The places as they are named, below which some are allowed."""
+        above = None if self.warehouse is None else _base(self.warehouse)
+        return (*self.configured, *self.named, *(() if above is None else (above,)))
+
     def is_allowed(self, location: str | None, root: str) -> bool:
         """Whether a normalized location may be used by the table whose folder is `root`; None, no location at all, may not."""
         if location is None:

@@ -9,10 +9,11 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from lakekit import registry
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.storage.local import LocalStorage, absolute
+from lakekit.storage.protocol import SupportsConfinement
 from lakekit.storage.store_options import SCHEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
     from lakekit.storage.protocol import Storage
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 NOT_PARTS = frozenset(
     {
-        *("credentials", "environment", "folders", "linked", "local", "memory", "probe", "protocol", "put_once", "retry", "store_options"),
-        *("together", "turns"),
+        *("confinement", "credentials", "environment", "folders", "gathering", "linked", "local", "local_files", "memory", "probe", "protocol"),
+        *("put_once", "retry", "store_options", "sync", "together", "turns"),
     }
 )
 """Modules of this folder that no location asks for by name."""
@@ -36,9 +37,9 @@ NOT_PARTS = frozenset(
 def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001 - as lk.open
     """The storage a location asks for, and the location as that storage's path.
 
-    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local; `s3:`, `gs:`, `az:`, `abfss:` and their like are object stores, opened with
-    `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the extra lakekit[cloud], `InvalidOption` for a
-    broken URL or options.
+    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local, and their storage is confined to them (`confined`); `s3:`, `gs:`, `az:`, `abfss:`
+    and their like are object stores, opened with `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the
+    extra lakekit[cloud], `InvalidOption` for a broken URL or options.
     """
     text: object = location.__fspath__() if hasattr(location, "__fspath__") else location
     if not isinstance(text, str):
@@ -47,11 +48,10 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     if not text.strip():
         raise InvalidOption("the location is empty; give a table's folder", key="path", value=text)
     found = _SCHEME.match(text)
-    if found is None:
-        return LocalStorage(), absolute(text)
-    scheme = found.group(1).lower()
+    scheme = "file" if found is None else found.group(1).lower()
     if scheme == "file":
-        return LocalStorage(), absolute(_path_of_url(text))
+        path = absolute(text if found is None else _path_of_url(text))
+        return LocalStorage().confined([path]), path
     if scheme in SCHEMES:
         found_storage: tuple[Storage, str] = registry.load("storage", "object").open(text, storage_options)
         return found_storage
@@ -59,6 +59,33 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
         f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: {', '.join(SCHEMES)}",
         feature=f"storage.{scheme}",
     )
+
+
+def confined(storage: Storage, *roots: str) -> Storage:
+    """Return the storage for what lies below these roots alone, where it is one of folders that links could lead out of; others stay as they are.
+
+    A root itself may be a link: the caller or the catalog names it. `confined_too` adds roots.
+    """
+    return storage.confined(roots) if isinstance(storage, SupportsConfinement) else storage
+
+
+def confined_too(storage: Storage, roots: Iterable[str]) -> Storage:
+    """Return the storage for what lies below these roots too, such as the external roots of a table that the caller or the catalog allows."""
+    return storage.confined_too(roots) if roots and isinstance(storage, SupportsConfinement) else storage
+
+
+def for_one_look(storage: Storage) -> Storage:
+    """Return the storage for one operation that reads many files: on a disk it looks at each of their directories once."""
+    return storage.for_one_look() if type(storage) is LocalStorage else storage
+
+
+def polars_paths(storage: Storage, paths: Sequence[str]) -> list[str]:
+    """Return what Polars opens for some files that were looked at just now: on a disk only their directories are looked at again."""
+    if isinstance(storage, LocalStorage) and type(storage).polars is LocalStorage.polars:
+        for path in {path.rpartition("/")[0]: path for path in paths}.values():
+            storage.polars(path)
+        return list(paths)
+    return [storage.polars(path) or path for path in paths]
 
 
 def _path_of_url(url: str) -> str:

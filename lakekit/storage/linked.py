@@ -1,12 +1,12 @@
 """A second name for a file, where a storage can give one without reading it: `linked(storage, path, target)`.
 
 The file then lies at both places, and a change of its bytes is seen at both: for who takes the first name away soon. A storage that can has a method
-`link(path, target)`: True: it stands there, safe from power loss; False: it has to be copied, as on another disk.
+`link(path, to, target)`: True: it stands there, safe from power loss; False: it has to be copied, as on another disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class Links(Protocol):
     """A storage whose files may have several names."""
 
-    def link(self, path: str, target: str) -> bool:
-        """Gives a file another name, where nothing is. Raises `FileMissing`, `StorageFailed`."""
+    def link(self, path: str, to: Any, target: str) -> bool:
+        """Gives a file another name in a storage of the same kind, where nothing is. Raises `FileMissing`, `StorageFailed`."""
         ...
 
 
 def linked(storage: Storage, path: str, to: Storage, target: str) -> bool:
     """Whether a file now stands at the other place too; False: nothing was done. Raises `FileMissing`, `StorageFailed`."""
-    return isinstance(storage, Links) and type(storage) is type(to) and storage.link(path, target)
+    return isinstance(storage, Links) and type(storage) is type(to) and storage.link(path, to, target)

@@ -24,6 +24,10 @@ class ClaimRefused(StorageFailed):
     """A store answered that it did not create a file, and no earlier try of that was lost: nothing is there that is ours."""
 
 
+class OutsideRoot(StorageFailed):
+    """`path` leads out of the folders that its storage is confined to, by a link, by ".." or from the start; nothing was done there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
     """What a listing says of one file or directory; `tag` changes whenever its content may have changed, None where the storage cannot tell."""
@@ -38,6 +42,19 @@ class Stat:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+
+@runtime_checkable
+class SupportsConfinement(Protocol):
+    """A storage that can be confined to folders: `lakekit.storage.confined`."""
+
+    def confined(self, roots: Iterable[str]) -> Storage:
+        """Return the same storage for what lies below these roots alone, in place of those that it is confined to."""
+        ...
+
+    def confined_too(self, roots: Iterable[str]) -> Storage:
+        """Return the same storage for what lies below these roots too; one that is not confined stays as it is."""
+        ...
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed, Unsupported
-from lakekit.storage.protocol import ClaimRefused, FileMissing
+from lakekit.storage.protocol import ClaimRefused, FileMissing, OutsideRoot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def put_once(storage: Storage, path: str, data: bytes, *, held: Callable[[], Non
     """
     try:
         return storage.put_if_absent(path, data)
-    except ClaimRefused:
+    except (ClaimRefused, OutsideRoot):
         raise
     except LakekitError as failed:
         if held is not None and isinstance(failed, Unsupported) and failed.feature == "storage.conditional-put":

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.storage.local import Gathering, LocalStorage
+from lakekit.storage.gathering import Gathering
+from lakekit.storage.local import LocalStorage
 from lakekit.world import each_small
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def gathering(storage: Storage) -> Storage:
     """The same files, synced when one is claimed (`put_if_absent`) or with `settle`; a storage where that saves nothing is answered as it is."""
-    return Gathering() if type(storage) is LocalStorage else storage
+    return Gathering(storage.roots) if type(storage) is LocalStorage else storage
 
 
 def settle(storage: Storage) -> None:

@@ -140,9 +140,16 @@ def test_links_are_not_followed_when_a_table_is_dropped(shop, tmp_path, name):
     (tmp_path / "mine" / "thing").write_text("mine")
     (lies / name).symlink_to(tmp_path / "mine")
     there = sorted((tmp_path / "mine").iterdir())
-    shop.drop_table("shop.orders")
+    if name != "schema":
+        shop.drop_table("shop.orders")
+    elif shop.metastore == "filesystem":  # a table's schemas lie in its own folder
+        with pytest.raises(lk.TableNotFound):
+            shop.drop_table("shop.orders")
+    else:
+        with pytest.warns(UserWarning, match="was left alone: no table lies there"):
+            shop.drop_table("shop.orders")
     assert sorted((tmp_path / "mine").iterdir()) == there
-    assert name == "schema" or "shop.orders" not in shop
+    assert "shop.orders" not in shop
 
 
 def test_files_at_external_paths_stay_and_are_named(shop, tmp_path):

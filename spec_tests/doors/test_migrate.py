@@ -244,13 +244,22 @@ def test_a_file_that_somebody_still_writes(cat, inside, monkeypatch, move):
     assert (folder / "a").exists()
 
 
-def test_links_are_copied(cat, inside, tmp_path):
+def test_links_that_lead_out_of_the_folder_are_refused(cat, inside, tmp_path):
     folder = inside(**{"../elsewhere/x.parquet": pl.DataFrame({"k": [1]})})
     (tmp_path / "in").mkdir(exist_ok=True)
     (tmp_path / "in" / "x.parquet").symlink_to(tmp_path / "elsewhere" / "x.parquet")
+    with pytest.raises(StorageFailed, match=r"x\.parquet\" is refused: it is a link"):
+        cat.migrate(folder, "db.t", move=True)
+    assert (tmp_path / "elsewhere" / "x.parquet").exists()
+    assert "db.t" not in cat
+
+
+def test_links_within_the_folder_are_copied(cat, inside, tmp_path):
+    folder = inside(**{".hidden/x.parquet": pl.DataFrame({"k": [1]})})
+    (tmp_path / "in" / "x.parquet").symlink_to(tmp_path / "in" / ".hidden" / "x.parquet")
     table = cat.migrate(folder, "db.t", move=True)
     assert rows(table) == [(1,)]
-    assert (tmp_path / "elsewhere" / "x.parquet").exists()
+    assert (tmp_path / "in" / ".hidden" / "x.parquet").exists()
     assert not any(path.is_symlink() for path in Path(table.location).rglob("*"))
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.local import Gathering, LocalStorage
+from lakekit.storage.gathering import Gathering
+from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
 from lakekit.storage.together import gathering, settle, write_together
@@ -86,7 +87,7 @@ def test_directories_elsewhere_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **_named: Any) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
@@ -97,7 +98,7 @@ def test_a_file_system_without_links_is_refused_by_name(tmp_path: Path, monkeypa
 
 
 def test_a_claim_nobody_can_judge_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **_named: Any) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "link", fail)
@@ -108,8 +109,8 @@ def test_a_claim_nobody_can_judge_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_claim_whose_answer_was_lost_is_found_to_be_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
-    def lose(*paths: str) -> None:
-        link(*paths)
+    def lose(*paths: str, **directories: Any) -> None:
+        link(*paths, **directories)
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "link", lose)
@@ -168,7 +169,7 @@ def test_files_written_together_are_synced_before_the_first_has_its_name(tmp_pat
     calls = []
     sync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"), sync(handle))[1])
-    monkeypatch.setattr(os, "replace", lambda one, other: (calls.append("named"), replace(one, other))[1])
+    monkeypatch.setattr(os, "replace", lambda *names, **directories: (calls.append("named"), replace(*names, **directories))[1])
     files = [(str(tmp_path / f"manifest-{number}"), bytes([number])) for number in range(3)]
     write_together(LocalStorage(), files)
     assert calls == ["file"] * 3 + ["named"] * 3 + ["directory"]

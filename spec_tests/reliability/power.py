@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 OPEN = Path("/proc/self/fd")
 
 
+def _whole(name: str, directories: dict[str, int | None]) -> str:
+    """The whole path of a name in an open directory; a temporary file and its place are in one."""
+    handle = directories.get("src_dir_fd")
+    return name if handle is None else f"{(OPEN / str(handle)).readlink()}/{name}"
+
+
 class Power:
     """`safe`: paths whose bytes were synced; `named`: what directories held when they were. `claimed`: what `at_claims` told before each link."""
 
@@ -38,15 +44,17 @@ class Power:
             if path.is_dir():
                 self.named |= {str(one) for one in path.iterdir()}
 
-        def linked(one: str, other: str) -> None:
-            assert one in self.safe
-            self.claimed[other] = self.at_claims()
-            link(one, other)
-            self.safe.add(other)
+        def linked(one: str, other: str, **directories: int | None) -> None:
+            whole, target = _whole(one, directories), _whole(other, directories)
+            assert whole in self.safe
+            self.claimed[target] = self.at_claims()
+            link(one, other, **directories)  # type: ignore[arg-type]
+            self.safe.add(target)
 
-        def replaced(one: str, other: str) -> None:
-            replace(one, other)
-            (self.safe.add if one in self.safe else self.safe.discard)(other)
+        def replaced(one: str, other: str, **directories: int | None) -> None:
+            whole, target = _whole(one, directories), _whole(other, directories)
+            replace(one, other, **directories)
+            (self.safe.add if whole in self.safe else self.safe.discard)(target)
 
         monkeypatch.setattr(os, "fsync", synced)
         monkeypatch.setattr(os, "link", linked)

@@ -407,6 +407,7 @@ def test_the_shell_allows_places(tmp_path, victim, capsys):
     assert main(["inspect", str(tmp_path / "t"), "snapshots"]) == 0
     assert main(["inspect", str(tmp_path / "t"), "files", "--format", "json"]) != 0
     assert "lakekit.allowed-locations" in capsys.readouterr().err
+    set_external_paths(tmp_path / "t", lambda name: f"{victim}/{name}")
     assert main(["inspect", str(tmp_path / "t"), "files", "--format", "json", "--allow", "/nowhere", "--allow", str(victim)]) == 0
     folder_table(tmp_path / "house" / "db.db" / "f", "format", path=str(victim))
     assert main(["sql", str(tmp_path / "house"), "SELECT * FROM db.f"]) != 0

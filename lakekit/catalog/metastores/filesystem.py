@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import warehouse
+from lakekit.catalog import names, warehouse
 from lakekit.catalog.warehouse import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.meta.handle import Ground
 from lakekit.model.layout import Layout, is_plain
-from lakekit.storage import folders
+from lakekit.storage import confined, folders
 from lakekit.world import caution
 
 if TYPE_CHECKING:
@@ -53,17 +53,20 @@ class FileSystem:
 
     def databases(self) -> list[str]:
         """The databases, by name. Raises `DatabaseNotFound` where there is no warehouse but something else, or nothing."""
-        inside = self.storage.list(self.root)
-        found = sorted(one.name.removesuffix(SUFFIX) for one in inside if one.is_dir and one.name.endswith(SUFFIX) and one.name != SUFFIX)
-        if not found and (why := _no_warehouse(self.storage, self.root, inside)) is not None:
+        found = warehouse.databases(self.storage, self.root)
+        if not found and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
             raise DatabaseNotFound(f'no warehouse at "{self.root}": {why}', name=self.root)
         return found
 
     def has_database(self, database: str) -> bool:
         if not is_plain(database):
             return False
-        found = self.storage.stat(location(self.root, database))
+        folder = location(self.root, database)
+        found = confined(self.storage, folder).stat(folder)
         return found is not None and found.is_dir
+
+    def is_linked(self, database: str) -> bool:
+        return folders.link_target(self.storage, location(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         if "location" in properties:
@@ -86,32 +89,41 @@ class FileSystem:
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
         folder = location(self.root, database)
-        inside = [one.name for one in self.storage.list(folder) if one.name != folders.MARKER]
+        own = confined(self.storage, folder)
+        inside = [*(one.name for one in own.list(folder) if one.name != folders.MARKER), *folders.link_names(own, folder)]
         if inside and not cascade:
             raise InvalidOption(
                 f"database {database} has no tables, but its folder holds {', '.join(inside[:5])}; cascade=True deletes it all",
                 key="cascade",
                 value=None,
             )
+        target = folders.link_target(self.storage, folder)
         folders.remove(self.storage, folder)
+        if target is not None:
+            caution(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
 
     def tables(self, database: str) -> list[str]:
         return warehouse.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
-        return is_plain(database) and is_plain(table) and is_table(self.storage, location(self.root, database, table))
+        return names.is_database(database) and names.is_table(table) and is_table(self.storage, location(self.root, database, table))
 
     def ground(self, name: Name) -> Ground:
-        return Ground(name=name.full, storage=self.storage, layout=Layout(root=location(self.root, name.database, name.table)))
+        root = location(self.root, name.database, name.table)
+        return Ground(name=name.full, storage=confined(self.storage, root), layout=Layout(root=root))
 
     def create_table(self, name: Name, define: Define) -> None:
+        warehouse.check_own_folder(self.storage, self.root, name.database)
         define(self.ground(name))
 
     def drop_table(self, name: Name) -> None:
-        warehouse.remove(self.ground(name))
+        warehouse.check_own_folder(self.storage, self.root, name.database)
+        warehouse.remove(self.ground(name), [self.root])
 
     def rename_table(self, old: Name, new: Name) -> None:
-        warehouse.move(self.ground(old), location(self.root, new.database, new.table))
+        for name in (old, new):
+            warehouse.check_own_folder(self.storage, self.root, name.database)
+        warehouse.move(self.ground(old), location(self.root, new.database, new.table), [self.root])
 
     def lying(self, database: str | None = None) -> list[str]:
         raise _nothing_to_register(self.root, database)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.catalog import hive_table, warehouse
+from lakekit.catalog import hive_table, names, warehouse
 from lakekit.catalog.hive_client import Refused, metastore, places
 from lakekit.catalog.names import Name
 from lakekit.catalog.uris import hidden
@@ -78,10 +78,13 @@ class Hive:
 
     def databases(self) -> list[str]:
         with self._client() as client:
-            return sorted(client.call("get_all_databases"))
+            return sorted(filter(names.is_database, client.call("get_all_databases")))
 
     def has_database(self, database: str) -> bool:
         return self._database(database) is not None
+
+    def is_linked(self, database: str) -> bool:  # noqa: ARG002 - every table has a place of its own
+        return False
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         _check_case(database)
@@ -143,7 +146,7 @@ class Hive:
         with self._client() as client:
             known = client.call("get_all_tables", database)
             parts = [client.call("get_table_objects_by_name", database, known[at : at + _BATCH]) for at in range(0, len(known), _BATCH)]
-        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry))
+        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry) and names.is_table(entry["tableName"]))
 
     def has_table(self, database: str, table: str) -> bool:
         entry = self.entry(database, table)
@@ -228,7 +231,13 @@ class Hive:
         with self._client() as client:
             client.call("drop_table", name.database, name.table, False)
         if entry is None or not hive_table.is_external(entry):
-            warehouse.remove(ground)
+            warehouse.remove(ground, self._folders(name.database))
+
+    def _folders(self, database: str) -> list[str]:
+        """Where the tables of a database lie that go with their entries: below the warehouse and the database's own place."""
+        place = (self._database(database) or {}).get("locationUri")
+        own = [storages.open(place, self.settings.storage_options)[1]] if place else []
+        return [root for root in (self.settings.warehouse, *own) if root]
 
     def rename_table(self, old: Name, new: Name) -> None:
         """The metastore moves the files of its own tables itself, where they lie as it would have laid them."""
@@ -242,7 +251,7 @@ class Hive:
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
         if hive_table.is_external(entry) or not schemas.ids(ground):
             return
-        warehouse.move(ground, wanted.layout.root)
+        warehouse.move(ground, wanted.layout.root, [ground.layout.root, wanted.layout.root])
         moved = self.entry(new.database, new.table) or entry
         self._alter(new.database, new.table, {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}})
 

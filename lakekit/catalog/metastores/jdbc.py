@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import warehouse
+from lakekit.catalog import names, warehouse
 from lakekit.catalog.jdbc_lock import Lock, made
 from lakekit.catalog.sessions import Database, Duplicate, NoTable, retried
 from lakekit.catalog.uris import hidden
@@ -24,8 +24,9 @@ from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, 
 from lakekit.meta import keeper
 from lakekit.meta.handle import Ground
 from lakekit.meta.keeper import Free
-from lakekit.model.layout import MAIN, Layout, is_plain
+from lakekit.model.layout import MAIN, Layout
 from lakekit.options.frozen import Frozen
+from lakekit.storage import confined, folders
 from lakekit.world import REAL, caution
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Jdbc:
         with self._session() as session:
             found = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
             found += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
-        return sorted(set(found))
+        return sorted({database for database in found if names.is_database(database)})
 
     def has_database(self, database: str) -> bool:
         with self._session() as session:
@@ -164,29 +165,47 @@ class Jdbc:
                 for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
                     session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
+        raw = self._table_names(database)
         retried(delete, REAL.wait)
-        self.storage.remove_directories([location(self.root, database)])
+        if odd := [table for table in raw if not names.is_table(table)]:
+            shown = ", ".join(ascii(table[:80]) for table in odd[:5])
+            caution(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
+        folder = location(self.root, database)
+        target = folders.link_target(self.storage, folder)
+        if target is not None:
+            self.storage.delete([folder])
+            caution(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
+        self.storage.remove_directories([folder])
+
+    def is_linked(self, database: str) -> bool:
+        return folders.link_target(self.storage, location(self.root, database)) is not None
 
     # ---- tables -----------------------------------------------------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
+        return [table for table in self._table_names(database) if names.is_table(table)]
+
+    def _table_names(self, database: str) -> list[str]:
+        """The names that rows say, whatever they are."""
         with self._session() as session:
             rows = session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database)
         return sorted(table for one, table in rows if one == database)
 
     def has_table(self, database: str, table: str) -> bool:
         """Whether there is a row of exactly that name: some databases take others for the same. What it leads to is seen when the table is opened."""
-        if not is_plain(database) or not is_plain(table):
+        if not names.is_database(database) or not names.is_table(table):
             return False
         with self._session() as session:
             return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
 
     def ground(self, name: Name) -> Ground:
         place = Layout(root=location(self.root, name.database, name.table))
-        return Ground(name=name.full, storage=self.storage, layout=place, keeper=Kept(catalog=self, database=name.database, table=name.table))
+        kept = Kept(catalog=self, database=name.database, table=name.table)
+        return Ground(name=name.full, storage=confined(self.storage, place.root), layout=place, keeper=kept)
 
     def create_table(self, name: Name, define: Define) -> None:
         self._refuse_view(name)
+        warehouse.check_own_folder(self.storage, self.root, name.database)
         ground = self.ground(name)
         schema = define(ground)
         try:
@@ -222,13 +241,15 @@ class Jdbc:
                     session.do(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
 
         retried(delete, REAL.wait)
-        warehouse.remove(self.ground(name))
+        warehouse.remove(self.ground(name), [self.root])
 
     def rename_table(self, old: Name, new: Name) -> None:
         self._refuse_view(new)
+        for name in (old, new):
+            warehouse.check_own_folder(self.storage, self.root, name.database)
         self._move_rows(old, new)
         try:
-            warehouse.move(self.ground(old), location(self.root, new.database, new.table))
+            warehouse.move(self.ground(old), location(self.root, new.database, new.table), [self.root])
         except BaseException:
             self._move_rows(new, old)
             raise

@@ -1,0 +1,225 @@
+"""Confine paths of the local disk to root folders: what lies below a root is reached without leaving it through a link.
+
+    check_path(roots, path)                     for reads: a link may stand on the way if it leads to a place below the same root
+    with ParentDirectory(roots, path) as it:    for writes and deletes: no link may stand on the way
+        os.unlink(it.name, dir_fd=it.handle)
+
+A root itself, and everything above it, may be a link: the caller or the catalog named it. Where the platform has `openat` (Linux, macOS) writes and deletes
+open each directory from the root down without following links and act relative to it, so that a directory that is replaced by a link meanwhile changes
+nothing. Elsewhere real paths are compared before the call. Without roots (`()`) nothing is checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from lakekit.storage import sync
+from lakekit.storage.protocol import OutsideRoot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Opener = Callable[[str, int], int]
+
+HAS_DIR_FD = (
+    hasattr(os, "O_NOFOLLOW")
+    and hasattr(os, "O_DIRECTORY")
+    and all(call in os.supports_dir_fd for call in (os.open, os.stat, os.mkdir, os.rmdir, os.unlink, os.link, os.rename))
+)
+NOT_FOLLOWED: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
+"""What `os.link` is told, so that a link gets no second name for what it leads to."""
+_NO_DIRECTORY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
+"""What systems say of a link that is not to be followed, or of what is no directory."""
+
+
+def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
+    """Return the innermost root above a path and the names between both; no names for the root itself. Raises `OutsideRoot`."""
+    chosen = None
+    for root in roots:
+        if (chosen is None or len(root) > len(chosen)) and path.startswith(root) and (path[len(root) : len(root) + 1] in {"/", ""} or root[-1] == "/"):
+            chosen = root
+    if chosen is None:
+        raise OutsideRoot(f'"{path}" is refused: it lies outside of {_list(roots)}', path=path)
+    names = path[len(chosen) :].lstrip("/").split("/")
+    if "" in names or "." in names:
+        names = [name for name in names if name and name != "."]
+    if ".." in names:
+        raise OutsideRoot(f'"{path}" is refused: ".." leads out of "{chosen}"', path=path)
+    return chosen, names
+
+
+def check_path(roots: tuple[str, ...], path: str, seen: set[str] | None = None) -> os.stat_result | None:
+    """Return what the system says of a file or directory that may be read; None where it must be asked with links followed.
+
+    `seen` are directories that were looked at; they are not again, and more are added. Raises `OutsideRoot` for a path that leaves the roots by a link,
+    `FileNotFoundError` and other `OSError`s.
+    """
+    if not roots:
+        return None
+    if seen is not None and path.rpartition("/")[0] in seen:
+        found = os.lstat(path)
+        if not modes.S_ISLNK(found.st_mode):
+            return found
+    root, names = split(roots, path)
+    at, told = root.rstrip("/"), None
+    for name in names:
+        at = f"{at}/{name}"
+        told = os.lstat(at)
+        if modes.S_ISLNK(told.st_mode):
+            if not is_inside(roots, path):
+                raise leaves(path, at, f'"{root}"', "read")
+            return None
+    if seen is not None and names:
+        seen.add(path.rpartition("/")[0])
+    return told
+
+
+def check_file(roots: tuple[str, ...], path: str, seen: set[str] | None = None) -> None:
+    """Check as `check_path` before another library opens a file by its path; what does not exist is left to it."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        check_path(roots, path, seen)
+
+
+def is_inside(roots: tuple[str, ...], path: str) -> bool:
+    """Return whether what a link leads to lies below the same root; without roots everything does."""
+    return not roots or _is_below(os.path.realpath(path), os.path.realpath(split(roots, path)[0]))
+
+
+def leaves(path: str, link: str, root: str, done: str) -> OutsideRoot:
+    """Return the error for a path that goes through a link. `done`: what is not done through it."""
+    shown = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
+    return OutsideRoot(f"{shown}, and nothing outside of {root} is {done} through one. Put the files themselves in its place, or remove the link", path=path)
+
+
+def _list(roots: tuple[str, ...]) -> str:
+    return ", ".join(f'"{root}"' for root in roots)
+
+
+def _is_below(real: str, root: str) -> bool:
+    return real == root or real.startswith(root if root.endswith("/") else f"{root}/")
+
+
+class ParentDirectory:
+    """The directory of a path, opened for one call or a few. `handle` and `name` are what those calls take, `handle` None: the whole path is the name.
+
+    `is_made`: directories that are missing are made, each safe from power loss. Raises `OutsideRoot`, `OSError`.
+    """
+
+    __slots__ = ("_is_made", "_roots", "handle", "name", "path")
+
+    def __init__(self, roots: tuple[str, ...], path: str, *, is_made: bool = False) -> None:
+        self._roots, self.path, self._is_made = roots, path, is_made
+        self.handle: int | None = None
+        self.name = path
+
+    def __enter__(self) -> Self:
+        if not self._roots:
+            if self._is_made:
+                make_directory(self.path.rpartition("/")[0])
+            return self
+        root, names = split(self._roots, self.path)
+        if not names:  # the root itself, whose folder is no matter of its own
+            above, _, name = root.rstrip("/").rpartition("/")
+            names, root = [name], above or "/"
+        if HAS_DIR_FD:
+            self.handle, self.name = self._open(root, names[:-1]), names[-1]
+        else:
+            self._compare(root, names[:-1])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the directory."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def opener(self) -> Opener | None:
+        """What `open` is told to make a file here."""
+        return None if self.handle is None else partial(os.open, dir_fd=self.handle, mode=0o666)
+
+    def beside(self, path: str) -> str:
+        """Return the name that calls take for another path in the same directory."""
+        return path if self.handle is None else path.rpartition("/")[2]
+
+    def sync(self) -> None:
+        """Wait until the names in the directory are safe from power loss."""
+        if self.handle is None:
+            sync.directory_of(self.path)
+        else:
+            os.fsync(self.handle)
+
+    def stat(self) -> os.stat_result:
+        """Return what lies under the name, a link not followed."""
+        return os.stat(self.name, dir_fd=self.handle, follow_symlinks=False)
+
+    def _open(self, root: str, names: list[str]) -> int:
+        if self._is_made:
+            try:
+                handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            except FileNotFoundError:
+                make_directory(root)
+                handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        else:
+            handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        at = root.rstrip("/")
+        try:
+            for name in names:
+                at = f"{at}/{name}"
+                inner = self._step(handle, name, at, root)
+                os.close(handle)
+                handle = inner
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+    def _step(self, above: int, name: str, at: str, root: str) -> int:
+        how = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+        try:
+            return os.open(name, how, dir_fd=above)
+        except FileNotFoundError:
+            if not self._is_made:
+                raise
+        except OSError as wrong:
+            if wrong.errno in _NO_DIRECTORY and modes.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                raise leaves(self.path, at, f'"{root}"', "written or deleted") from wrong
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=above)
+        os.fsync(above)
+        return os.open(name, how, dir_fd=above)
+
+    def _compare(self, root: str, names: list[str]) -> None:
+        """Compare real paths, where directories have no handles."""
+        above = root.rstrip("/")
+        real = os.path.realpath(root)
+        for name in names:
+            above, real = f"{above}/{name}", os.path.join(real, name)  # noqa: PTH118 - text in, text out
+            if os.path.normcase(os.path.realpath(above)) != os.path.normcase(real):
+                raise leaves(self.path, above, f'"{root}"', "written or deleted")
+        if self._is_made:
+            make_directory(above)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory, with those above it, each safe from power loss."""
+    missing = []
+    while path and not os.path.isdir(path):  # noqa: PTH112
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    for directory in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(directory)  # noqa: PTH102
+        sync.directory_of(directory)
