@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -26,6 +25,7 @@ from spec_tests.reliability.located import ALLOWED, EXTERNAL, STRATEGY, contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 DRAWS = int(os.environ.get("LAKEKIT_LOCATION_DRAWS", "40"))
 REPORT = "partition.mark-done-action.http.url"
