@@ -104,6 +104,15 @@ def columns(predicate: Predicate) -> Iterator[str]:
         yield from columns(part)
 
 
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """Every comparison, repeats kept."""
+    if isinstance(predicate, Leaf):
+        yield predicate
+        return
+    for part in predicate.parts:
+        yield from leaves(part)
+
+
 def operators(predicate: Predicate) -> Iterator[str]:
     """Every operator used, repeats kept."""
     if isinstance(predicate, Leaf):

@@ -10,12 +10,12 @@ import pyarrow as pa
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests
-from lakekit.read import expressions
+from lakekit.read import expand, expressions
 from lakekit.read.plan import partition_frame
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
@@ -31,7 +31,8 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
     rows = sorted(set(there))
     if where is None:
         return set(rows)
-    wanted = condition(where)
+    every = polars_schema(handle.schema.fields)
+    wanted = _named(condition(where), where, every, handle.name)
     known = handle.schema.partition_keys
     if others := [name for name in wanted.meta.root_names() if name not in known]:
         has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
@@ -44,6 +45,13 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {handle.name}: {wrong}") from None
     return {rows[at] for at in found}
+
+
+def _named(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
+    """A condition over the columns that it chooses of all columns, by their names. Raises `SchemaMismatch`."""
+    if isinstance(where, str):
+        return expand.name_exactly(wanted, schema)
+    return expressions.checked(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
 
 
 def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:

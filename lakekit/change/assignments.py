@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.errors import SchemaMismatch
-from lakekit.read.expressions import beyond_a_row, parsed, typed, unknown
+from lakekit.read.expand import name_exactly
+from lakekit.read.expressions import beyond_a_row, parsed, shown, typed, unknown
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from lakekit.meta.handle import Handle
 
 
-def assignments(
-    given: Mapping[str, object], handle: Handle, schema: Mapping[str, pl.DataType], *, said: str, sql: Callable[[str], str] = lambda text: text
-) -> dict[str, pl.Expr]:
-    """An expression over columns `schema` for each column of the table that gets a value. `sql` makes a caller's text SQL that Polars understands.
+def assignments(given: Mapping[str, object], handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
+    """An expression over columns `schema` for each column of the table that gets a value.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
     """
@@ -34,15 +33,15 @@ def assignments(
     for name, value in given.items():
         if not handle.schema.has(name):
             raise unknown(name, list(handle.schema.names), handle.name, said)
-        found[name] = _value(name, value, handle, schema, said=f"{said}[{name!r}]", sql=sql).alias(name)
+        found[name] = _value(name, value, handle, schema, said=f"{said}[{name!r}]").alias(name)
     return found
 
 
-def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.DataType], *, said: str, sql: Callable[[str], str]) -> pl.Expr:
+def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
-    expr = parsed(sql(value) if isinstance(value, str) else value, handle.name, said)
-    typed(expr, schema, handle.name, said)
+    expr = name_exactly(parsed(value, handle.name, said), schema) if isinstance(value, str) else value
+    expr, _ = typed(expr, schema, handle.name, said)
     if (beyond := beyond_a_row(expr, schema)) is not None:
-        raise SchemaMismatch(f"{said}={expr} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
+        raise SchemaMismatch(f"{said}={shown(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
+from lakekit.read.expressions import SOURCE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-SOURCE = "_lakekit_source."
-"""What the names of source columns begin with, so that both sides' columns are in one frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

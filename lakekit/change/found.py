@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lakekit.columns import ROW
 from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.files import deletions, kinds
 from lakekit.files.places import data_file_paths, place_of
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
     Positions = NDArray[np.unsignedinteger]
 
-ROW = "_lakekit_row"
-"""The number of a row among all rows of some files; never reaches a caller."""
 _NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """A caller's options of reading: what they hide or round must not decide what is kept."""
 _MOST_ROWS = 2**32 - 2
@@ -103,7 +102,7 @@ class Found:
         """
         plan = self.plan(expr)
         found = frames.merged([plan], self.handle.schema.fields)
-        asked = then(found if expr is None else found.filter(expr))
+        asked = then(found if expr is None else found.filter(*lazy.separate(expr, self.schema)))
         with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
             yield from asked.collect_batches(maintain_order=True)
 
@@ -194,23 +193,28 @@ class Stored:
         columns = (self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
         return list(zip(*columns, strict=True))
 
-    def rows(self, *, masked: bool = True) -> pl.LazyFrame:
-        """All rows, their numbers first; `masked`: without those that file indexes say the plan's condition does not hold of."""
-        return scan_files(
+    def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
+        """All rows, or those that satisfy a condition, their numbers first.
+
+        `masked`: without those that file indexes say the plan's condition does not hold of.
+        """
+        fields = self.plan.handle.schema.fields
+        found = scan_files(
             self.plan.handle,
             self.files,
             self.paths,
-            self.plan.handle.schema.fields,
+            fields,
             deletions=self.deleted,
             row_masks=self.plan.hits if masked else None,
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
+        return found if expr is None else found.filter(*lazy.separate(expr, polars_schema(fields)))
 
     def marked(self, expr: pl.Expr) -> BitMap:
         """The numbers of the rows that satisfy a condition."""
         found = BitMap()
-        for batch in self.batches(self.rows().filter(expr).select(ROW)):
+        for batch in self.batches(self.rows(expr).select(ROW)):
             found |= BitMap(batch[ROW].to_numpy())
         return found
 

@@ -18,11 +18,12 @@ from pyroaring import BitMap
 
 from lakekit.bucket.read import KIND
 from lakekit.change.delete import as_deletes, check_deletes, takes_deletes
-from lakekit.change.found import ROW, Found
+from lakekit.change.found import Found
 from lakekit.change.merge_plan import SOURCE_ROW, merge_plan
 from lakekit.change.rewriting import take_away
 from lakekit.change.row_change import RowChange
 from lakekit.change.update import MADE, check_engine, key_changed, updated
+from lakekit.columns import ROW, cols, internal
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
 from lakekit.read.expressions import computed
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lakekit.change.row_change import Changed
     from lakekit.meta.handle import Handle
 
-_ACTION = "_lakekit_action"
+_ACTION = internal("action")
 
 
 def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> Changed:
@@ -108,20 +109,22 @@ class _Merging:
         seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.found.schema[name] for name in keys})]
         for batch in self.found.batches(self._near, self._paired):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
-            seen.append(batch.select(keys))
+            seen.append(batch.select(cols(keys)))
             self._write(batch, self.plan.matched)
         known = pl.concat(seen, rechunk=True)
         if self.plan.matched and known.is_duplicated().any():
             raise self._twice(known.filter(known.is_duplicated()).row(0, named=True))
         if self.plan.not_matched_by_source:
             alone = known.unique()
-            for batch in self.found.batches(None, lambda rows: _numbered(rows.join(alone.lazy(), on=keys, how="anti", nulls_equal=True), self._by_source)):
+            for batch in self.found.batches(
+                None, lambda rows: _numbered(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
+            ):
                 self._write(batch, self._by_source)
         self._insert()
 
     def _write(self, batch: pl.DataFrame, actions: Sequence[Action]) -> None:
         for one, rows in _parts(batch, actions):
-            old = rows.select(self.handle.schema.names)
+            old = rows.select(cols(self.handle.schema.names))
             if one.does == "delete":
                 self.change.write(as_deletes(old, self.handle))
             else:
@@ -217,4 +220,4 @@ def _beside(stored: Stored, seen: BitMap) -> Stored:
 def _shown(batch: pl.DataFrame, again: BitMap, handle: Handle) -> dict[str, object]:
     """A row that was met twice."""
     twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
-    return twice.select(handle.schema.names[:4]).row(0, named=True)
+    return twice.select(cols(handle.schema.names[:4])).row(0, named=True)

@@ -1,6 +1,6 @@
 """A merge before it runs: the source in memory, the match as one condition over both sides, clauses as expressions, all held against the columns.
 
-    on=["k"]  →  k = source k              target k v | _lakekit_source.k _lakekit_source.op | row of the source
+    on=["k"]  →  k = source k              target k v | source's k, op, under longer names | row of the source
     update="all"  →  v := source v
 
 The source is read once, and held: it is joined, looked at again for rows that match nothing, and its keys say which files of the target can match at all.
@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from lakekit.change.assignments import assignments
-from lakekit.change.clauses import SOURCE, Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
+from lakekit.change.clauses import Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
 from lakekit.change.merge_sql import named
+from lakekit.columns import col, internal
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm.arrays import ends
-from lakekit.read.expressions import beyond_a_row, checked, parsed, unknown
+from lakekit.read.expand import choose_among, expand, name_exactly
+from lakekit.read.expressions import SOURCE, beyond_a_row, checked, parsed, shown, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, pl.DataType]
 
-SOURCE_ROW = "_lakekit_source_row"
+SOURCE_ROW = internal("source_row")
 """The number of a source row."""
 
 
@@ -115,6 +117,8 @@ def _source(source: object, handle: Handle) -> pl.DataFrame:
     pieces = list(found.pieces(handle))
     schema = polars_schema(handle.schema.fields) if found.schema is None else found.schema
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
+    zoned = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")]
+    frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)  # the moments of the table are of UTC
     return frame.rename(lambda name: f"{SOURCE}{name}").with_row_index(SOURCE_ROW)
 
 
@@ -155,12 +159,13 @@ class _Sides:
         try:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
-            raise SchemaMismatch(f"on={expr} for {self.handle.name}: {wrong}. Cast the source's column to the type of the target's") from None
+            what = str(wrong).replace(SOURCE, "s.")
+            raise SchemaMismatch(f"on={shown(expr)} for {self.handle.name}: {what}. Cast the source's column to the type of the target's") from None
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
         """Times of two units are compared in the finer one: Polars takes the coarser."""
-        mine, theirs = pl.col(name), pl.col(SOURCE + name)
+        mine, theirs = col(name), col(SOURCE + name)
         left, right = self.target[name], self.theirs[SOURCE + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
             unit = max(left.time_unit, right.time_unit, key=("ms", "us", "ns").index)
@@ -168,11 +173,11 @@ class _Sides:
         return mine == theirs
 
     def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        expr = parsed(named(given) if isinstance(given, str) else given, self.handle.name, said, schema)
+        expr = parsed(named(given), self.handle.name, said, schema) if isinstance(given, str) else self._chosen(parsed(given, self.handle.name, said), said)
         self._look(expr, schema, said)
         expr = checked(expr, schema, self.handle.name, said)
         if (beyond := beyond_a_row(expr, schema)) is not None:
-            raise SchemaMismatch(f"{said}={expr} {beyond}. What is done to a row depends on it alone")
+            raise SchemaMismatch(f"{said}={shown(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
 
     def action(self, clause: Clause) -> Action:
@@ -190,11 +195,32 @@ class _Sides:
             shared = [name for name in self.target if SOURCE + name in self.theirs]
             if not shared:
                 raise SchemaMismatch(f"{said}='all': the source has no column of {self.handle.name}; it has {self._source_names()}")
-            return tuple(pl.col(SOURCE + name).alias(name) for name in shared)
-        for value in given.values() if hasattr(given, "values") else ():
-            if isinstance(value, (pl.Expr, str)):
-                self._look(parsed(named(value) if isinstance(value, str) else value, self.handle.name, said), schema, said)
-        return tuple(assignments(given, self.handle, schema, said=said, sql=named).values())  # type: ignore[arg-type] # it refuses what is no mapping
+            return tuple(col(SOURCE + name).alias(name) for name in shared)
+        made = given
+        if hasattr(given, "items"):
+            made = {name: self._value(value, schema, f"{said}[{name!r}]") if isinstance(value, (pl.Expr, str)) else value for name, value in given.items()}
+        return tuple(assignments(made, self.handle, schema, said=said).values())  # type: ignore[arg-type] # it refuses what is no mapping
+
+    def _value(self, value: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
+        given = parsed(named(value) if isinstance(value, str) else value, self.handle.name, said)
+        expr = name_exactly(given, schema) if isinstance(value, str) else self._chosen(given, said)
+        self._look(expr, schema, said)
+        return expr
+
+    def _chosen(self, expr: pl.Expr, said: str) -> pl.Expr:
+        """An expression whose selectors choose among the columns of the target, which `pl.col` names in a merge."""
+        if not expr.meta.has_multiple_outputs():
+            return expr
+        try:
+            if not set(expr.meta.root_names()) <= self.target.keys():
+                return choose_among(expr, self.target)
+            found = expand(expr, self.target)
+        except pl.exceptions.PolarsError as wrong:
+            what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
+            raise SchemaMismatch(f"{said}={shown(expr)} for {self.handle.name}: {what}. Selectors choose among its columns; name those of the source") from None
+        if len(found) != 1:
+            raise SchemaMismatch(f"{said}={shown(expr)} for {self.handle.name} gives {len(found)} columns, and one is wanted")
+        return found[0]
 
     def _look(self, expr: pl.Expr, schema: Schema, said: str) -> None:
         """Raises `ColumnNotFound` for a column of a side that has no row there, or that is not there at all."""
@@ -247,7 +273,7 @@ def _equal(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tupl
     mine, other = [name for name in names if name in target], [name for name in names if name not in target]
     if len(mine) != 1 or len(other) != 1:
         return None
-    left, right = pl.col(mine[0]), pl.col(other[0])
+    left, right = col(mine[0]), col(other[0])
     sides = expr.meta.pop()
     if len(sides) != 2 or not expr.meta.eq(sides[1] == sides[0]):
         return None
@@ -264,4 +290,4 @@ def _within(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list
         return []
     if values.null_count() == len(values):
         return [pl.lit(value=False)]
-    return [pl.col(mine).is_between(*ends(values))]
+    return [col(mine).is_between(*ends(values))]

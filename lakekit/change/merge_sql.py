@@ -1,6 +1,6 @@
 """SQL text of a merge: `t.v` is the target's column, `s.v` the source's, a bare name the target's.
 
-    t.k = s.k AND s.op <> 't.x'   ->   "k" = "_lakekit_source.k" AND "_lakekit_source.op" <> 't.x'
+    t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
 
 Only names are looked at: texts, quoted names and comments stay as they are.
 """
@@ -11,7 +11,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lakekit.change.clauses import SOURCE
+from lakekit.read.expressions import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

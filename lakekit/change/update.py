@@ -17,9 +17,10 @@ from pyroaring import BitMap
 
 from lakekit.bucket.read import KIND
 from lakekit.change.assignments import assignments
-from lakekit.change.found import ROW, Found
+from lakekit.change.found import Found
 from lakekit.change.rewriting import drop, mark
 from lakekit.change.row_change import RowChange, Statement
+from lakekit.columns import ROW, cols
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
 from lakekit.read.expressions import computed, condition, is_row_wise
@@ -61,22 +62,20 @@ def statement(handle: Handle, values: Mapping[str, object], where: pl.Expr | str
         found=found,
         where=expr,
         only_adds=handle.kind == "append",
-        fill=partial(_filled, does=does, expr=expr, columns=list(new.values())),
+        fill=partial(_filled, does=does, expr=expr, values=list(new.values())),
         by_place=is_row_wise(expr, found.schema),
     )
 
 
-def _filled(
-    change: RowChange, found: Found, *, does: Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, columns: list[pl.Expr]
-) -> None:
+def _filled(change: RowChange, found: Found, *, does: Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]) -> None:
     if found.snapshot is not None and found.always(expr) is not False:
-        does(change, found, expr, columns)
+        does(change, found, expr, values)
 
 
-def _keyed(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+def _keyed(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """New rows are written over the old ones."""
     for batch in found.batches(expr):
-        change.write(updated(batch, columns, change.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+        change.write(updated(batch, values, change.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
 def check_engine(handle: Handle, what: str) -> None:
@@ -104,23 +103,23 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
             )
 
 
-def updated(rows: pl.DataFrame, columns: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+def updated(rows: pl.DataFrame, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with computed(handle.name):
-        made = rows.with_columns(columns)
-    return pl.concat([conform.empty(handle), *conform.batches(made.select(handle.schema.names), handle, remedies=MADE)])
+        made = rows.with_columns(values)
+    return pl.concat([conform.empty(handle), *conform.batches(made.select(cols(handle.schema.names)), handle, remedies=MADE)])
 
 
-def _moved(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+def _moved(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Old rows are marked by deletion vectors, new ones appended."""
     stored, marked = found.stored(expr), BitMap()
-    for batch in stored.batches(stored.rows().filter(expr)):
+    for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
-        change.write(updated(batch, columns, change.handle))
+        change.write(updated(batch, values, change.handle))
     mark(change, stored, marked)
 
 
-def _in_place(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.Expr]) -> None:
+def _in_place(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Files with marked rows are written anew, each row where it was."""
     stored = found.stored(expr)
     marked = stored.marked(expr)
@@ -129,14 +128,14 @@ def _in_place(change: RowChange, found: Found, expr: pl.Expr, columns: list[pl.E
         one, positions = stored.narrowed([at]), stored.positions(at, marked)
         for batch in one.batches(one.rows(masked=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
-            change.write(_mixed(batch, hit, columns, change.handle))
+            change.write(_mixed(batch, hit, values, change.handle))
     drop(change, stored, touched)
 
 
-def _mixed(batch: pl.DataFrame, hit: pl.Series, columns: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+def _mixed(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
     """A batch in which some rows have new values; the others are as they were."""
     if not hit.any():
         return batch.drop(ROW)
     old, rest = batch.filter(hit), batch.filter(~hit)
-    new = updated(old, columns, handle).with_columns(old[ROW])
-    return pl.concat([rest.select(new.columns), new]).sort(ROW).drop(ROW)
+    new = updated(old, values, handle).with_columns(old[ROW])
+    return pl.concat([rest.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

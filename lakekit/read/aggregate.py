@@ -35,8 +35,9 @@ from lakekit.meta import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import beside, damage, far, file_index, frames, lazy, totals
+from lakekit.read import beside, damage, file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
+from lakekit.read.expressions import check_aggregates
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 from lakekit.types import INTEGERS, TIMESTAMPS
@@ -128,13 +129,12 @@ def _narrow_count(column: pl.Series) -> pl.Series:
 def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
     """The rows that no index answered for."""
     rows = frames.merged(found.plans, scan.fields)
-    return rows if where is None else rows.filter(where)
+    return rows if where is None else rows.filter(*lazy.separate(where, scan.schema()))
 
 
 def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:
     """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
-    for one in aggregates:
-        far.refuse(one, scan.handle.name, "an aggregate")
+    check_aggregates(aggregates, scan.schema(), scan.handle.name)
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
     condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
     plans = scan.plans(condition)

@@ -12,6 +12,7 @@ from lakekit.draw.words import plural, size
 from lakekit.predicate import words
 from lakekit.read import aggregate, estimate, far, lazy
 from lakekit.read.condition import exactly
+from lakekit.read.expressions import check_times
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 
@@ -85,6 +86,7 @@ def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()
     """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
     if expr is not None:
         far.refuse(expr, scan.handle.name, "expr")
+        check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
     said = None if expr is None else _words(scan, expr)
     if aggregates:
         plans: Sequence[Plan] = aggregate.answer(scan, aggregates, expr).plans

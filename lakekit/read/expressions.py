@@ -7,29 +7,37 @@ A row goes where its condition is true; false and null leave it alone, as in SQL
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.columns import internal
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
-from lakekit.read import far, lazy
+from lakekit.read import expand, far, lazy, temporal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from polars._typing import PolarsDataType
 
     from lakekit.meta.handle import Handle
 
 
+SOURCE = f"{internal('source')}."
+"""What the names of a merge's source columns begin with, so that both sides' columns are in one frame."""
+_ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 MANY_ROWS = "looks at more than one row"
 
 
 def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
-    """A condition on the rows of a table. Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text."""
+    """A condition on the rows of a table, over its columns by their names, whatever chose them.
+
+    Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
+    """
     schema = polars_schema(handle.schema.fields)
     return checked(parsed(where, handle.name, said, schema), schema, handle.name, said)
 
@@ -67,14 +75,17 @@ def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.
         expr = pl.sql_expr(given)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
         raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else fitted(expr, given, schema)
+    return expr if schema is None else fitted(expand.name_exactly(expr, schema), given, schema)
 
 
 def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.Expr:
-    """An expression that is a condition on such columns. A bare NULL never holds, and to Polars is no condition: it becomes one. Raises where it is none."""
-    found = typed(expr, schema, table, said)
+    """An expression over the columns of a schema by their names that is a condition. Raises where it is none.
+
+    A bare NULL never holds, and to Polars is no condition: it becomes one.
+    """
+    expr, found = typed(expr, schema, table, said)
     if found not in (pl.Boolean(), pl.Null()):
-        raise SchemaMismatch(f"{said}={expr} for {table} is {found}, and a condition is true or false. Compare it with something")
+        raise SchemaMismatch(f"{said}={shown(expr)} for {table} is {found}, and a condition is true or false. Compare it with something")
     try:
         pl.LazyFrame(schema=schema).filter(expr).explain()  # which asks for each part of a conjunction
     except pl.exceptions.PolarsError as wrong:
@@ -83,24 +94,43 @@ def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: 
     return expr
 
 
-def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.DataType:
-    """The type of an expression over such columns. Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them."""
+def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> tuple[pl.Expr, pl.DataType]:
+    """An expression with the columns of a schema that it chooses by their names, and its type.
+
+    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them.
+    """
     far.refuse(expr, table, said)
     for name in expr.meta.root_names():
-        if name not in schema:
+        if name not in schema and name:  # elements of lists have no name
             raise unknown(name, list(schema), table, said)
     try:
-        found = pl.LazyFrame(schema=schema).select(expr).collect_schema()
+        found = expand.expand(expr, schema)
     except pl.exceptions.PolarsError as wrong:
-        what = str(wrong).split("\n", 1)[0]  # the plan that follows is Polars' own
-        hint = ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'" if "'date/datetime/time'" in what else ""
-        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {what}{hint}") from None
-    if (why := _cannot_compare(expr, schema)) is not None:
-        types = ", ".join(f"{name} is {schema[name]}" for name in dict.fromkeys(expr.meta.root_names()))
-        raise SchemaMismatch(f"{said}={expr} does not fit the columns of {table}: {why.format(types=types)}")
+        what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
+        raise SchemaMismatch(f"{said}={shown(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
     if len(found) != 1:
-        raise SchemaMismatch(f"{said}={expr} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
-    return found.dtypes()[0]
+        raise SchemaMismatch(f"{said}={shown(expr)} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
+    [plain] = found
+    temporal.refuse_numbers(plain, schema, f"{said}={shown(expr)} for {table}")
+    dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
+    if (why := _cannot_compare(plain, schema)) is not None:
+        types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(plain.meta.root_names()))
+        raise SchemaMismatch(f"{said}={shown(expr)} does not fit the columns of {table}: {why.format(types=types)}")
+    return plain, dtype
+
+
+def shown(expr: pl.Expr) -> str:
+    """Return an expression as text, the columns of a merge's source called as SQL calls them there, `s.column`."""
+    return str(expr).replace(SOURCE, "s.")
+
+
+def _hint(what: str) -> str:
+    """What to write instead of what Polars cannot compare with times."""
+    if "'date/datetime/time'" in what:
+        return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
+    if "'is_in' cannot check for" in what and any(word in what for word in ("Date", "Time")):
+        return ". A number is no day and no time of one: write DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, 3) in Python"
+    return ""
 
 
 def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
@@ -112,6 +142,11 @@ def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | N
         if "cannot compare string with numeric type" in text:
             return "it compares a number with a text ({types}). Write numbers without quotes, or cast one"
         if "Datetime(" in text and ("time-zone-aware" in text or ("could not evaluate" in text and "comparison" in text)):
+            if len(zones := set(_ZONE.findall(text.split("\n", 1)[0]))) > 1:
+                return (
+                    f"it compares moments of the zones {' and '.join(sorted(zones))} ({{types}}). Bring both to one: in Python datetime(…).astimezone(UTC), "
+                    "of a column .dt.convert_time_zone('UTC')"
+                )
             return (
                 "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, '2024-03-31 12:00:00', which is one of UTC, "
                 "or '2024-03-31T12:00:00+02:00'; in Python as datetime(…, tzinfo=…)"
@@ -128,6 +163,23 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
     if isinstance(dtype, pl.Struct):
         return pl.Struct({field.name: _with_floats(field.dtype) for field in dtype.fields})
     return dtype
+
+
+def check_aggregates(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
+    """Raises `ValueOutOfRange` for constants as `far` has them, `SchemaMismatch` where an aggregate compares a date or a time with a number."""
+    for one in aggregates:
+        far.refuse(one, table, "an aggregate")
+        check_times(one, schema, f"an aggregate of {table}")
+
+
+def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], said: str) -> None:
+    """Raises `SchemaMismatch` where an expression compares a date or a time with a number, whatever else is wrong with it."""
+    try:
+        for one in expand.expand(expr, schema):
+            temporal.refuse_numbers(one, schema, said)
+    except pl.exceptions.PolarsError as wrong:
+        if hint := _hint(what := str(wrong).split("\n", 1)[0]):
+            raise SchemaMismatch(f"{said}: {what}{hint}") from None
 
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
@@ -164,4 +216,4 @@ def computed(table: str) -> Iterator[None]:
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
-        raise SchemaMismatch(f"Polars could not compute the change of {table}: {wrong}") from None
+        raise SchemaMismatch(f"Polars could not compute the change of {table}: {str(wrong).replace(SOURCE, 's.')}") from None

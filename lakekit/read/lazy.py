@@ -17,17 +17,22 @@ import polars as pl
 from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLazyFrameProps
 
 from lakekit import world
-from lakekit.predicate import conjunction
-from lakekit.read.condition import Condition, predicate_of
+from lakekit.predicate import conjunction, leaves
+from lakekit.read import row_groups, temporal
+from lakekit.read.condition import Condition, exactly, predicate_of
 from lakekit.read.spelled import text_of
+from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.model.schema import TableSchema
+    from lakekit.types import Field
 
 _REMEMBERED = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
+_TOLD_OTHERWISE = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
+"""Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign, other units."""
 
 
 class Now(NamedTuple):
@@ -59,7 +64,7 @@ class PaimonScan(LazyFrameResolver):
 
     def __init__(self, source: Source, *, shared: bool = False) -> None:
         self.source, self.shared = source, shared
-        self.plans: dict[tuple[str, tuple[str | bytes | None, ...], int | None], pl.LazyFrame] = {}
+        self.plans: dict[tuple[str, tuple[object, ...], int | None], pl.LazyFrame] = {}
         self.times = count()
 
     def schema(self) -> dict[str, pl.DataType]:
@@ -83,17 +88,22 @@ class PaimonScan(LazyFrameResolver):
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
         """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
         world.refuse_fork()
+        _refuse_numbers(filters, self.schema())
         version, frame, schema = self.source.now()
         condition, decided = condition_of(filters, schema)
+        hidden = [at for at, found in enumerate(filters) if at not in decided and not row_groups.is_plain(found.expr)]
+        applied = [*decided, *hidden]
+        above = [row_groups.hide(filters[at].expr) for at in hidden]
         if self.shared:
-            return frame(condition, limit), ResolvedLazyFrameProps(version_key=f"{version}#{next(self.times)}", applied_filters=decided)
-        props = ResolvedLazyFrameProps(version_key=version, applied_filters=decided)
+            key = f"{version}#{next(self.times)}"
+            return frame(condition, limit).filter(*above), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
+        props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
-        question = (version, _text(filters, decided), limit)
+        question = (version, _text(filters, applied), limit)
         planned = self.plans.get(question)
         if planned is None:
-            planned = frame(condition, limit)
+            planned = frame(condition, limit).filter(*above)
             if len(self.plans) >= _REMEMBERED:
                 self.plans.clear()
             self.plans[question] = planned  # not read again: another thread may clear them
@@ -131,6 +141,17 @@ def lazy(source: Source, *, shared: bool = False) -> pl.LazyFrame:
     return found.lazy().unnest([])
 
 
+def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataType]) -> None:
+    """Raises `SchemaMismatch` for a filter that compares a date or a time with a number, as far as Polars tells: two columns of a filter it has cast by now."""
+    for found in filters:
+        said = exactly(found.pyarrow_str)
+        if said is None:
+            temporal.refuse_numbers(found.expr, schema, "a filter of a scan")
+            continue
+        for leaf in leaves(said):
+            temporal.refuse_leaf(leaf, schema, "a filter of a scan")
+
+
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
     """The conjuncts that Polars asks a table of those columns for. Polars' own error for a column that does not exist."""
     return all_filters_of(expr, schema)[0]
@@ -155,6 +176,17 @@ def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | Non
     return reduce(and_, [found.expr for found in asked.filters])
 
 
+def separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+    """Conditions that together say what one says: of its conjuncts those that calculate are hidden from bounds of row groups, all others are as they were."""
+    if row_groups.is_plain(expr):
+        return [expr]
+    filters, is_whole = all_filters_of(expr, schema)
+    plain = [found.expr for found in filters if row_groups.is_plain(found.expr)]
+    if len(plain) == len(filters):
+        return [expr]  # what Polars keeps to itself never reaches a scan
+    return [*plain, *(row_groups.hide(found.expr) for found in filters if not row_groups.is_plain(found.expr))] if is_whole else [*plain, row_groups.hide(expr)]
+
+
 def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Condition, list[int]]:
     """The condition of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
     on_partition, on_key, decided, predicates = [], [], [], []
@@ -162,15 +194,28 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Co
     for at, found in enumerate(filters):
         said = text_of(found)
         used = set(found.expr.meta.root_names()) if partition_keys or keys else set[str]()
-        if used and used <= partition_keys and said is not None:
+        if used and used <= partition_keys and (said is not None or _decides(found.expr, schema.fields_of(used))):
             on_partition.append(found.expr)
             decided.append(at)
         elif used and used <= keys and said is not None:
-            on_key.append(found.expr)
+            on_key.append(row_groups.hide_calculated(found.expr))
         predicates.append(predicate_of(said))
     return Condition(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
 
-def _text(filters: Sequence[FilterExpr], decided: Sequence[int]) -> tuple[str | bytes | None, ...]:
-    """Everything of the filters that a plan depends on: what pyarrow says, and the whole expression where it is decided here."""
-    return tuple(f.expr.meta.serialize() if at in decided else text_of(f) for at, f in enumerate(filters))
+def _decides(expr: pl.Expr, fields: Sequence[Field]) -> bool:
+    """Whether each value of an expression is made of its own row alone, by partition columns whose values are the same in the manifest and in the rows."""
+    return expr.meta.is_row_separable() and all(field.type.root not in _TOLD_OTHERWISE for field in fields)
+
+
+def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
+    """Everything of the filters that a frame depends on: what pyarrow says, and the whole expression where it is applied here."""
+    return tuple(_bytes(f.expr) if at in applied else text_of(f) for at, f in enumerate(filters))
+
+
+def _bytes(expr: pl.Expr) -> object:
+    """An expression as bytes; where it has a function of Python that does not pickle, something that nothing else equals."""
+    try:
+        return expr.meta.serialize()
+    except Exception:  # noqa: BLE001 - pickling raises what it likes
+        return object()

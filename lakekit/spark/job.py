@@ -16,9 +16,10 @@ from lakekit.codec.deletion_vector import ENTRY_EXTRA
 from lakekit.columns import col
 from lakekit.errors import Corrupt
 from lakekit.files import deletions
+from lakekit.format.dtypes import polars_schema
 from lakekit.model import entries
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexEntry
-from lakekit.read import damage, frames
+from lakekit.read import damage, frames, lazy, row_groups
 from lakekit.read.condition import Condition
 from lakekit.read.plan import Plan, rule_of
 from lakekit.read.sections import Bucket
@@ -103,7 +104,7 @@ def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
     if job.kind_column is not None or job.how != "state":
         found = frames.changed(found, job.kind_column, job.fields, job.system)
     if job.where is not None:
-        found = found.filter(job.where)
+        found = found.filter(*lazy.separate(job.where, polars_schema(job.fields, timestamp_unit="us")))
     return found.select(col(field.name) for field in job.out)
 
 
@@ -115,7 +116,7 @@ def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
     if task.slice >= len(pieces):
         raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
     names = [*(field.name for field in job.fields), *job.system]
-    found = buckets.rows(pieces[task.slice], names, job.where)
+    found = buckets.rows(pieces[task.slice], names, None if job.where is None else row_groups.hide_calculated(job.where))
     return _given(job, found.lazy()).collect()
 
 

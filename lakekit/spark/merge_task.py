@@ -23,13 +23,12 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakekit.change import merge as merging, merge_plan as plans
-from lakekit.change.clauses import SOURCE
 from lakekit.change.merge_plan import SOURCE_ROW
 from lakekit.change.row_change import RowChange
 from lakekit.codec import hashing
 from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
-from lakekit.read.expressions import computed
+from lakekit.read.expressions import SOURCE, computed
 from lakekit.spark import write_task
 from lakekit.types import parse
 from lakekit.write import conform, incoming, partitions

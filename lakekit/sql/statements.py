@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.change import clauses
-from lakekit.change.clauses import SOURCE
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
 from lakekit.format.dtypes import polars_schema
+from lakekit.read.expressions import SOURCE
 from lakekit.sql import definitions, expressions, kinds
 from lakekit.sql.asked import Answer
 from lakekit.sql.assigned import assigned, field_type, new_value, place

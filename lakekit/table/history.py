@@ -21,6 +21,7 @@ from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests as manifest_files, snapshots as snapshot_files, tags as tag_files
 from lakekit.read import expressions, travel
+from lakekit.read.expand import name_exactly
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -146,10 +147,14 @@ def id_of(table: Table, at: int | str | datetime | None) -> int:
 
 
 def condition(table: Table, text: str) -> pl.Expr | None:
-    """The condition on a table's rows that a text in SQL says; None for nothing. Raises `InvalidOption`."""
+    """The condition on a table's rows that a text in SQL says; None for nothing. Raises `InvalidOption`, `SchemaMismatch`."""
     if not text.strip():
         return None
-    return expressions.fitted(chosen.condition(text, key="filter"), text, polars_schema(table.handle().schema.fields))
+    handle = table.handle()
+    schema = polars_schema(handle.schema.fields)
+    found = expressions.fitted(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
+    expressions.check_times(found, schema, f"the filter {text.strip()!r} of {handle.name}")
+    return found
 
 
 def first_line(error: Exception) -> str:

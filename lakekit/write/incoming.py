@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.dtypes import polars_schema
-from lakekit.storage.refusal import typed_refusals
 from lakekit.types import first_duplicate
 from lakekit.write import dicts
 from lakekit.write.spot import short
@@ -87,8 +86,7 @@ def _no_frame(data: object, handle: Handle) -> SchemaMismatch:
 
 
 def _collected(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
-    with typed_refusals():  # the frame may read another table
-        yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
+    yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
 
 
 def _of_dicts(rows: list[Mapping[str, Any]], handle: Handle) -> Incoming:

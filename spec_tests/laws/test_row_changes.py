@@ -344,6 +344,6 @@ def test_only_files_that_can_match_are_read_for_a_merge(tmp_path):
 def test_names_of_both_sides_in_sql(parts, number):
     from lakekit.change.merge_sql import named
 
-    meant = {"t.v": '"v"', "s.v": '"_lakekit_source.v"', " t . k ": ' "k" ', "t.s.v": '"s".v'}
+    meant = {"t.v": '"v"', "s.v": '"\x1fsource.v"', " t . k ": ' "k" ', "t.s.v": '"s".v'}
     text = f" {number} ".join(parts)
     assert named(text) == f" {number} ".join(meant.get(part, part) for part in parts)

@@ -1,0 +1,85 @@
+"""Expressions of callers over the columns of a table alone: selectors, places and patterns become the columns that they choose there.
+
+    expand(pl.first() > 6, {"k": Int32, "g": Int32})             ->   pl.col("k") > 6
+    expand(pl.any_horizontal(cs.numeric() == 0), …)              ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
+
+Polars expands an expression against the frame that it runs over, and lakekit runs expressions over frames with other columns: row numbers, kinds, the source
+of a merge, a part of the columns. So each is expanded once, against the schema of the table, before it meets any of them. An expanded expression names every
+column exactly, so `meta.root_names()` tells all columns that it needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.columns import col, is_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Schema = Mapping[str, pl.DataType]
+    Pipe = Callable[[list[pl.Expr], Callable[[list[tuple[pl.Expr, pl.DataType]]], pl.Expr]], pl.Expr]
+
+_PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
+"""Without the warning that Polars gives, where it is asked to, for functions that may change."""
+
+
+def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
+    """Return one expression for each column that an expression gives of a frame with such columns. Raises Polars' own errors."""
+    found: list[pl.Expr] = []
+
+    def keep(inputs: list[tuple[pl.Expr, pl.DataType]]) -> pl.Expr:
+        found.append(inputs[0][0])
+        return inputs[0][0]
+
+    count = len(pl.LazyFrame(schema=schema).select(_PIPE([expr], keep)).collect_schema())
+    return found[:count]  # Polars may ask more than once, each time for all in order
+
+
+def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
+    """Return the expression with each selector as the names that it chooses among such columns; other columns it may name too.
+
+    Raises Polars' own errors, and what serializing raises: a function of Python cannot be taken apart.
+    """
+    if not expr.meta.has_multiple_outputs():
+        return expr
+
+    def choose(selector: dict[str, Any]) -> dict[str, Any]:
+        names = pl.LazyFrame(schema=schema).select(_deserialize(selector)).collect_schema().names()
+        return {"Selector": {"ByName": {"names": names, "strict": True}}}
+
+    return _with_selectors(expr, choose)
+
+
+def name_exactly(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
+    """Return the expression of an SQL text with quoted names as names: Polars takes `"*"` and `"^a$"` for patterns, and names are data in SQL."""
+    patterns = [name for name in names if is_pattern(name)]
+    if not patterns or not expr.meta.has_multiple_outputs():
+        return expr
+
+    def name(selector: dict[str, Any]) -> dict[str, Any]:
+        said = selector["Selector"]
+        found = "*" if said == "Wildcard" else said.get("Matches") if isinstance(said, dict) else None
+        return json.loads(col(found).meta.serialize(format="json")) if found in patterns else selector
+
+    return _with_selectors(expr, name)
+
+
+def _with_selectors(expr: pl.Expr, replace: Callable[[dict[str, Any]], dict[str, Any]]) -> pl.Expr:
+    """The expression with something in place of each selector."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, dict):
+            return replace(node) if node.keys() == {"Selector"} else {key: walk(value) for key, value in node.items()}
+        return [walk(part) for part in node] if isinstance(node, list) else node
+
+    return _deserialize(walk(json.loads(expr.meta.serialize(format="json"))))
+
+
+def _deserialize(node: Any) -> pl.Expr:
+    return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
