@@ -30,6 +30,7 @@ from lakekit.catalog import connect
 from lakekit.draw import words
 from lakekit.errors import InvalidOption
 from lakekit.model.locations import options_of
+from lakekit.storage.refusal import typed_refusals
 from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
@@ -355,7 +356,9 @@ def sql(asked: argparse.Namespace, out: Out) -> None:
     """`lakekit sql WAREHOUSE STATEMENTS`."""
     found = _catalog(asked).sql(sys.stdin.read() if asked.text is None else asked.text).lazy()
     limit = _ROWS + 1 if out.limit is None and out.format == "table" else out.limit  # one more tells that there are more
-    out.frame((found if limit is None else found.head(limit)).collect())
+    with typed_refusals():
+        rows = (found if limit is None else found.head(limit)).collect()
+    out.frame(rows)
 
 
 def compact_database(asked: argparse.Namespace, out: Out) -> int:

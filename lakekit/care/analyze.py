@@ -29,6 +29,7 @@ from lakekit.meta import gate, snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
 from lakekit.options.frozen import Frozen
 from lakekit.read import damage, lazy, plan, scan
+from lakekit.storage.refusal import typed_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +113,7 @@ def _has_bounds(field: Field) -> bool:
 def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What all rows look like."""
     names = read_names(source, fields)
-    with damage.named(damage.plans_of(source)):
+    with damage.named(damage.plans_of(source)), typed_refusals():
         return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
 
 

@@ -78,8 +78,18 @@ def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metasto
         return migration.migrate(found.source.storage, _taken(found, known), known, ground, move=asked.move)
 
     appearing.appear(metastore, name, take, "files were taken over")
+    _warn_of_decimals(name.full, found.helds)
     if asked.move:
         _remove(found.source, name.full)
+
+
+def _warn_of_decimals(name: str, helds: Sequence[Held]) -> None:
+    columns = sorted({column for held in helds for column in held.byte_decimals})
+    if columns:
+        caution(
+            f"{name}: DECIMAL columns {', '.join(columns)} lie as bytes in its Parquet files, where Paimon writes numbers. lakekit reads and filters "
+            "them; the Java engine 1.4.2 reads them and fails where it filters by them. Where that matters, write the rows anew: t.overwrite(t.scan())"
+        )
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

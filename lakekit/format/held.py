@@ -27,13 +27,15 @@ class Held:
     """A file's columns, without ids, and its rows.
 
     `told` are the columns of which the footer says null count and bounds for sure. `timeless` are those whose values are timestamps as any type of timestamp
-    reads them (Parquet's INT96), so that a table may call them by another one.
+    reads them (Parquet's INT96), so that a table may call them by another one. `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as
+    bytes, not as numbers: the released engine reads them, and fails where it filters by them.
     """
 
     fields: tuple[Field, ...]
     row_count: int
     told: Mapping[str, Told] = EMPTY
     timeless: frozenset[str] = frozenset()
+    byte_decimals: frozenset[str] = frozenset()
 
 
 def refusal(path: str, column: str, what: str, *, do: str = _APPEND) -> SchemaMismatch:

@@ -21,7 +21,7 @@ from pyarrow import orc
 
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
-from lakekit.format import blocks, orc_tail, orc_times, orc_write
+from lakekit.format import blocks, orc_bounds, orc_tail, orc_times, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
 from lakekit.types import MAPS, TIMESTAMPS, DataType, part
@@ -62,6 +62,7 @@ def scan(
 
 
 def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> blocks.Opened:
+    orc_bounds.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     held = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name) for f in fields if f.name not in held}

@@ -120,7 +120,7 @@ def _put_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _parse(data: bytes, marks: Marks | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
+def parse_members(data: bytes, marks: Marks | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
     """The members of a message, in order; `names` are what marks call them."""
     found: list[Part] = []
     at = 0
@@ -160,21 +160,24 @@ def _message(parts: list[Part]) -> bytes:
     return bytes(out)
 
 
-def _whole(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
+def whole_of(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
+    """The first member of that number that is a whole number."""
     for part in parts:
         if part.number == number and isinstance(part.value, int):
             return part.value
     return default
 
 
-def _all(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
+def all_of(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
+    """The members of that number that are bytes."""
     return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
 
 
 # ---- chunks -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
+def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
+    """What chunks hold. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if codec == "none":
         return data
     out, at = bytearray(), 0
@@ -259,27 +262,27 @@ def parse(data: bytes | memoryview) -> Tail:
     length = data[-1] if data else 0
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
-    postscript = _parse(bytes(data[-1 - length : -1]))
-    codec, block = _CODECS.get(_whole(postscript, 2), "unknown"), _whole(postscript, 3, 262144)
-    size, end = _whole(postscript, 1), len(data) - 1 - length
+    postscript = parse_members(bytes(data[-1 - length : -1]))
+    codec, block = _CODECS.get(whole_of(postscript, 2), "unknown"), whole_of(postscript, 3, 262144)
+    size, end = whole_of(postscript, 1), len(data) - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
-    footer = _parse(_inflate(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
-    types = [_parse(t) for t in _all(footer, 4)]
+    footer = parse_members(inflate(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
+    types = [parse_members(t) for t in all_of(footer, 4)]
     stripes = []
-    for stripe in _all(footer, 3):
-        members = _parse(stripe)
+    for stripe in all_of(footer, 3):
+        members = parse_members(stripe)
         one = Stripe(
-            offset=_whole(members, 1),
-            index_bytes=_whole(members, 2),
-            data_bytes=_whole(members, 3),
-            footer_bytes=_whole(members, 4),
-            row_count=_whole(members, 5),
+            offset=whole_of(members, 1),
+            index_bytes=whole_of(members, 2),
+            data_bytes=whole_of(members, 3),
+            footer_bytes=whole_of(members, 4),
+            row_count=whole_of(members, 5),
         )
         if one.offset + one.index_bytes + one.data_bytes + one.footer_bytes > end:
             raise Corrupt("a stripe lies outside of the file", field="stripe")
         stripes.append(one)
-    statistics = [_parse(s) for s in _all(footer, 7)]
+    statistics = [parse_members(s) for s in all_of(footer, 7)]
     return Tail(
         data=data,
         codec=codec,
@@ -288,7 +291,7 @@ def parse(data: bytes | memoryview) -> Tail:
         postscript=tuple(postscript),
         stripes=tuple(stripes),
         root=_tree(types, 0, 0),
-        counts=tuple(_whole(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
+        counts=tuple(whole_of(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
     )
 
 
@@ -299,13 +302,13 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     length = data[-1] if data else 0
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
-    postscript = _parse(data[-1 - length : -1])
-    codec, block, size = _CODECS.get(_whole(postscript, 2), "unknown"), _whole(postscript, 3, 262144), _whole(postscript, 1)
+    postscript = parse_members(data[-1 - length : -1])
+    codec, block, size = _CODECS.get(whole_of(postscript, 2), "unknown"), whole_of(postscript, 3, 262144), whole_of(postscript, 1)
     end = size_bytes - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
     footer = data[end - size - first : end - first] if end - size >= first else read(end - size, size)
-    return _whole(_parse(_inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
+    return whole_of(parse_members(inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 
 def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
@@ -323,7 +326,7 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
     if any(child <= number for child in below):
         raise Corrupt(f"column {number} holds a column before it", field="types")
     children = [_tree(types, child, depth + 1) for child in below]
-    return Column(_whole(parts, 1), number, parts, children, _all(parts, 3))
+    return Column(whole_of(parts, 1), number, parts, children, all_of(parts, 3))
 
 
 def has_null_keys(tail: Tail) -> bool:
@@ -334,13 +337,14 @@ def has_null_keys(tail: Tail) -> bool:
 
 def _with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
     """Columns with a stream that says which values are null."""
-    streams = [_parse(stream) for stream in _all(_footer_of(tail, stripe), 1)]
-    return {_whole(members, 2) for members in streams if _whole(members, 1) == PRESENT}
+    streams = [parse_members(stream) for stream in all_of(footer_of(tail, stripe), 1)]
+    return {whole_of(members, 2) for members in streams if whole_of(members, 1) == PRESENT}
 
 
-def _footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
+def footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
+    """The members of a stripe's footer. Raises as `inflate`."""
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
-    return _parse(_inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
+    return parse_members(inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
 
 
 _POSTSCRIPT = {1: "footer length", 2: "compression", 3: "block size", 4: "version", 5: "metadata length", 6: "writer version", 7: "stripe statistics length"}
@@ -356,14 +360,14 @@ def mark(data: bytes, marks: Marks) -> Tail:
     if data[-1:] and size > data[-1]:
         marks.add(size - 1, 1, "postscript length", data[-1])
         with marks.within("postscript", at=size - 1 - data[-1]):
-            _parse(data[size - 1 - data[-1] : -1], marks, _POSTSCRIPT)
+            parse_members(data[size - 1 - data[-1] : -1], marks, _POSTSCRIPT)
     tail = parse(data)
     end = size - 1 - data[-1]
-    length, metadata = _whole(tail.postscript, 1), _whole(tail.postscript, 5)
-    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {_whole(tail.footer, 6)} rows")
+    length, metadata = whole_of(tail.postscript, 1), whole_of(tail.postscript, 5)
+    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {whole_of(tail.footer, 6)} rows")
     if tail.codec == "none":
         with marks.within("footer", at=end - length):
-            _parse(data[end - length : end], marks, _FOOTER)
+            parse_members(data[end - length : end], marks, _FOOTER)
     if 0 < metadata <= end - length:
         marks.add(end - length - metadata, metadata, "metadata", None)
     marks.add(0, 3, "magic", data[:3])
@@ -377,9 +381,9 @@ def _mark_stripe(tail: Tail, stripe: Stripe, marks: Marks) -> None:
     begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
     marks.add(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
     at = begin
-    for stream in _all(_footer_of(tail, stripe), 1):
-        members = _parse(stream)
-        kind, column, length = _whole(members, 1), _whole(members, 2), _whole(members, 3)
+    for stream in all_of(footer_of(tail, stripe), 1):
+        members = parse_members(stream)
+        kind, column, length = whole_of(members, 1), whole_of(members, 2), whole_of(members, 3)
         if at + length > end:
             raise Corrupt(f"a stream of {length} bytes at {at} reaches beyond its stripe", offset=at, field="stream")
         marks.add(at, length, f"column {column} {_STREAMS[kind] if kind < len(_STREAMS) else f'stream {kind}'}", None)
@@ -406,7 +410,7 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
     for stripe in tail.stripes:
         begin = stripe.offset
         body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
-        footer, more = _stripe_footer(_footer_of(tail, stripe), columns, numbers, moved, tail)
+        footer, more = _stripe_footer(footer_of(tail, stripe), columns, numbers, moved, tail)
         packed = _chunk(footer, tail)
         sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
         stripes.append(_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
@@ -422,8 +426,8 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
 
 def writer_zone(tail: Tail, number: int) -> str:
     """The time zone of a stripe's writer, as its footer names it; empty where it does not."""
-    footer = _footer_of(tail, tail.stripes[number])
-    return next(iter(_all(footer, 3)), b"").decode("utf-8", "replace")
+    footer = footer_of(tail, tail.stripes[number])
+    return next(iter(all_of(footer, 3)), b"").decode("utf-8", "replace")
 
 
 def _changed(column: Column, *, maps: bool, timestamps: bool) -> Column:
@@ -451,12 +455,12 @@ def _types(root: Column) -> Iterator[bytes]:
 def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
     """The footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
     made: list[Part] = []
-    for stream in _all(footer, 1):
-        members = _parse(stream)
-        kind, number = _whole(members, 1), _whole(members, 2)
+    for stream in all_of(footer, 1):
+        members = parse_members(stream)
+        kind, number = whole_of(members, 1), whole_of(members, 2)
         at = moved.get((number, kind), numbers.get(number, 0))
-        made.append(Part(1, _message([Part(1, kind), Part(2, at), Part(3, _whole(members, 3))])))
-    encodings = _all(footer, 2)
+        made.append(Part(1, _message([Part(1, kind), Part(2, at), Part(3, whole_of(members, 3))])))
+    encodings = all_of(footer, 2)
     more = bytearray()
     kinds = []
     for at, column in enumerate(columns):
@@ -475,5 +479,5 @@ def _zeros(encoding: bytes, count: int) -> bytes:
     """At least `count` zeros in the integer encoding of a column."""
     if count > _MOST_VALUES:
         raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
-    run, step = (_ZEROS_V2, 512) if _whole(_parse(encoding), 1) >= 2 else (_ZEROS_V1, 130)
+    run, step = (_ZEROS_V2, 512) if whole_of(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
     return run * (count // step + 1)

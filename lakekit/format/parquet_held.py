@@ -53,7 +53,7 @@ _CONVERTED = {
 """The older annotation -> the number of the newer one."""
 _UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
 _SIGNED = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
-_MOST_DIGITS = 38
+_MOST_DIGITS, _MOST_NUMBER_DIGITS = 38, 18
 _CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
 """Compression that engine 1.4.2 reads only with libraries that it has not, or not at all."""
 _SPLIT_STREAMS, _DELTA_BYTES = 9, 7
@@ -109,7 +109,13 @@ def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -
     leaves = [(one.name, one if not one.children else None) for one in root.children for _ in range(_leaf_count(one))]
     for group in groups:
         _check_chunks(path, [chunk[3][1] for chunk in group[1][1][1]], leaves)
-    return Held(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless)
+    decimals = frozenset(field.name for field, one in zip(fields, root.children, strict=True) if _is_byte_decimal(field.type, one))
+    return Held(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
+
+
+def _is_byte_decimal(t: DataType, one: _Element) -> bool:
+    """Return whether a column is a DECIMAL that Paimon writes as a number, and this file holds as bytes."""
+    return t.root == "DECIMAL" and (t.precision or 0) <= _MOST_NUMBER_DIGITS and one.own[1][1] in (_Physical.FIXED, _Physical.BYTES)
 
 
 def footer_of(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:

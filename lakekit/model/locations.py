@@ -68,18 +68,24 @@ class Locations:
 
     def is_allowed(self, location: str | None, root: str) -> bool:
         """Whether a normalized location may be used by the table whose folder is `root`; None, no location at all, may not."""
-        if location is None:
-            return False
-        bases = (_base(root), *self.configured, *self.named)
-        return any(base is not None and is_at_or_below(location, base) for base in bases) or self._is_in_warehouse(location)
+        return location is not None and self.base_of(location, root) is not None
 
-    def _is_in_warehouse(self, location: str) -> bool:
-        """Whether a location lies in the warehouse beside the folders of databases."""
+    def base_of(self, location: str, root: str) -> str | None:
+        """Return the trusted place at or below which a normalized location lies; None where it is not allowed.
+
+        Links below that place lead nowhere; the place itself, which the caller, the catalog or the table's own folder names, may be one.
+        """
+        bases = (_base(root), *self.configured, *self.named)
+        found = next((base for base in bases if base is not None and is_at_or_below(location, base)), None)
+        return self._warehouse_of(location) if found is None else found
+
+    def _warehouse_of(self, location: str) -> str | None:
+        """Return the warehouse where a location lies in it beside the folders of databases."""
         base = None if self.warehouse is None else _base(self.warehouse)
         if base is None or location == base or not is_at_or_below(location, base):
-            return False
+            return None
         parts = location[len(base) :].strip("/").split("/")
-        return not any(part.endswith(_DATABASE_SUFFIX) for part in parts)
+        return None if any(part.endswith(_DATABASE_SUFFIX) for part in parts) else base
 
     def check(self, location: str, *, root: str, table: str, option: str, place: str | None = None) -> None:
         """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.

@@ -27,6 +27,7 @@ from lakekit.sql.asked import Answer, Asked, only
 from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
 from lakekit.sql.words import Words, hinted, statements, whole
+from lakekit.storage.refusal import typed_refusals
 from lakekit.types import Field, parse
 from lakekit.write import incoming
 from lakekit.write.spot import Remedies
@@ -72,7 +73,7 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
         else:
             found = speaking.done(Asked(door=door, catalog=catalog, words=words))
     if isinstance(found, pl.LazyFrame):
-        return found if len(read) == 1 else found.collect()
+        return found if len(read) == 1 else _collect(found)
     assert isinstance(found, Answer)
     return _told(found)
 
@@ -107,6 +108,11 @@ def _connected(door: Here, words: Words) -> Answer:
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
     door.catalogs[name] = connect(storage_options=storage_options or None, options=options)
     return Answer()
+
+
+def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
+    with typed_refusals():
+        return rows.collect()
 
 
 def _told(answer: Answer) -> pl.DataFrame:
@@ -192,7 +198,7 @@ class Here:
 
     def values(self, asked: Asked, text: str, most: int) -> pl.Series:
         try:
-            found = self.query(asked, text).head(most + 1).collect()
+            found = _collect(self.query(asked, text).head(most + 1))
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
         return only(found, text, most)

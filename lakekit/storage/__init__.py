@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 NOT_PARTS = frozenset(
     {
         *("confinement", "credentials", "environment", "folders", "gathering", "linked", "local", "local_files", "memory", "probe", "protocol"),
-        *("put_once", "retry", "store_options", "sync", "together", "turns"),
+        *("put_once", "refusal", "retry", "store_options", "sync", "together", "turns"),
     }
 )
 """Modules of this folder that no location asks for by name."""

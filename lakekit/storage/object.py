@@ -30,7 +30,7 @@ from obstore.store import S3Store, from_url
 
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
 from lakekit.options.frozen import Frozen
-from lakekit.storage import probe, retry, store_options
+from lakekit.storage import probe, refusal, retry, store_options
 from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
 from lakekit.storage.store_options import SCHEMES, SPELLED, StoreOptions
 from lakekit.world import each
@@ -53,26 +53,6 @@ _EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
 SILENCE = "30s"
 """How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole of one."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
-_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
-_PLACE = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
-_SENT = re.compile(r" - HTTP error: ([^\n?]{1,200})")
-_STATUS, _CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
-_MESSAGE, _TRIED = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
-_MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
-"""Where a machine of a cloud asks for its own credentials: the last place that is looked at."""
-_CREDENTIALS = {
-    "s3": "give s3.access-key and s3.secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    "gs": "give google_service_account, or set GOOGLE_APPLICATION_CREDENTIALS",
-    "azure": "give azure_storage_account_key, or set AZURE_STORAGE_ACCOUNT_KEY",
-}
-_HINTS = (
-    ("status code: 401", "Look at the credentials given in storage_options or the environment"),
-    ("status code: 403", "Look at the credentials given in storage_options or the environment, and at what they allow"),
-    ("status code: 301", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
-    ("Received redirect", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
-    ("NoSuchBucket", "There is no such bucket there"),
-    ("scheme is not allowed", "Give allow_http=true to speak to an endpoint without TLS"),
-)
 
 
 def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[ObjectStorage, str]:  # noqa: A001 - as storage.open
@@ -126,7 +106,7 @@ class ObjectStorage:
             return self._ask_again(path, get)
         except StorageFailed as wrong:
             failed = wrong
-        if (offset or length is not None) and not isinstance(failed, FileMissing) and self.size(path) <= offset:
+        if (offset or length is not None) and _may_be_range(failed) and self.size(path) <= offset:
             return b""  # stores refuse a range that begins at the end
         raise failed
 
@@ -316,19 +296,7 @@ class ObjectStorage:
         if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
             return FileMissing(f"{path} does not exist", path=path)
         shown = path if path.isprintable() else ascii(path)
-        if _MACHINE.search(text):
-            return StorageFailed(f"{shown}: no credentials were given or found; {_CREDENTIALS[self.options.kind]}", path=path)
-        status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _TRIED))
-        if status is not None:
-            details = ": ".join(one.group(1) for one in (code, message) if one is not None)
-            said = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
-        else:
-            sent, place = _SENT.search(text), _PLACE.search(text)
-            where = f" at {place.group(1)}" if place is not None else ""
-            said = f"the store{where} gives no answer ({sent.group(1)})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
-        said += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
-        hint = next((f". {told}" for mark, told in _HINTS if mark in text), "")
-        return StorageFailed(self.options.without_secrets(f"{shown}: {said}{hint}"), path=path)
+        return StorageFailed(self.options.without_secrets(f"{shown}: {refusal.describe(text, self.options.kind)}"), path=path)
 
 
 class _Sink(io.RawIOBase):
@@ -348,6 +316,12 @@ class _Sink(io.RawIOBase):
 
     def tell(self) -> int:
         return self._size
+
+
+def _may_be_range(failed: StorageFailed) -> bool:
+    """Whether a store may have refused the range of a request, and not the request."""
+    is_answer = "the store answers " in failed.message or "gives no answer" in failed.message
+    return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
 
 
 def _reopen(root: str, scheme: str, given: Frozen[str, Any]) -> ObjectStorage:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakekit.columns import col, cols
 from lakekit.read import changes, lazy, scan, travel
+from lakekit.read.following import KIND_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,24 @@ def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFra
         cs.by_name(KIND, SEQUENCE, require_all=False),
         *(col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
     )
+
+
+STREAMS = ("audit_log", "binlog")
+"""System tables that can be followed."""
+
+
+def show_changes(name: str, frame: pl.LazyFrame, handle: Handle) -> pl.LazyFrame:
+    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS` shows them."""
+    shown = frame.rename({KIND_COLUMN: KIND})
+    if name == "audit_log":
+        return shown
+    columns = [(column, dtype) for column, dtype in shown.collect_schema().items() if column != KIND]
+    if handle.schema.primary_keys:
+        schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
+        packed = partial(_packed, keys=handle.schema.primary_keys)
+        return shown.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
+    lists = (col(column).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
+    return shown.select(KIND, *lists)
 
 
 def _wrapped(column: pl.Series) -> pl.Series:

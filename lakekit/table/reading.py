@@ -9,6 +9,7 @@ import polars as pl
 
 from lakekit.options.frozen import Frozen
 from lakekit.read import aggregate, changes, explain, expressions, following, lazy, scan, travel
+from lakekit.storage.refusal import typed_refusals
 from lakekit.table.opened import Opened, Shared
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class Reading(Opened):
         if at is None and travel.means_changes(handle):
             rows = self.scan()
             expressions.check_aggregates(aggregates, rows.collect_schema(), handle.name)
-            return (rows if where is None else rows.filter(expressions.condition(where, handle))).select(aggregates).collect()
+            with typed_refusals():
+                return (rows if where is None else rows.filter(expressions.condition(where, handle))).select(aggregates).collect()
         source = scan.scan(handle, at)
         return aggregate.aggregate(source, aggregates, None if where is None else expressions.condition(where, source.handle))
 

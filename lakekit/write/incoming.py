@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.dtypes import polars_schema
+from lakekit.storage.refusal import typed_refusals
 from lakekit.types import first_duplicate
 from lakekit.write import dicts
 from lakekit.write.spot import short
@@ -86,7 +87,8 @@ def _no_frame(data: object, handle: Handle) -> SchemaMismatch:
 
 
 def _collected(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
-    yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
+    with typed_refusals():  # the frame may read another table
+        yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
 
 
 def _of_dicts(rows: list[Mapping[str, Any]], handle: Handle) -> Incoming:

@@ -22,7 +22,7 @@ from spec_tests.laws.test_unheld_partitions import taken
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.reference
+pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore:.*lie as bytes in its Parquet files")]
 TIMES = [dt.datetime.fromisoformat("2024-01-02T03:04:05.678901"), None, dt.datetime.fromisoformat("1999-12-31T23:59:59.123456")]
 MILLIS = [time and time.replace(microsecond=time.microsecond // 1000 * 1000) for time in TIMES]
 DECIMALS = [Decimal("1.25"), None, Decimal("-3.00")]

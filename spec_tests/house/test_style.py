@@ -29,6 +29,37 @@ lk.Field("k", 7)
 """A program of somebody who has only `lakekit`; its last line is wrong."""
 
 
+NAMES = """\
+import polars as pl
+
+from lakekit.columns import ROW, col, cols, drop_columns, struct_field
+
+
+def right(frame: pl.DataFrame, lazy: pl.LazyFrame, name: str, names: list[str]) -> None:
+    frame.select("k", ROW, col(name), *cols(names), pl.col("v").alias(name), pl.lit(name))
+    lazy.group_by(cols(names)).agg(pl.len()).sort(col(name)).rename({name: "x"})
+    frame.join(frame, on=cols(names)).unique(subset=[col(one) for one in names]).drop("k", ROW)
+    drop_columns(frame, names).with_columns(pl.struct(cols(names)).alias(name), struct_field(pl.col("s"), name), frame[name])
+
+
+def wrong(frame: pl.DataFrame, lazy: pl.LazyFrame, name: str, names: list[str]) -> None:
+    pl.col(name)
+    frame.select(names)
+    lazy.select(one for one in names)
+    frame.drop(*names)
+    frame.sort("k", name)
+    lazy.group_by([*names, "k"])
+    frame.join(frame, on=names)
+    frame.unique(subset=names)
+    pl.struct(names)
+    pl.col("s").struct.field(name)
+    pl.len().over(name)
+    pl.when(True).then(name)
+    frame.cast({name: pl.Int64})
+"""
+"""A program that names columns; mypy's plugin `column_names.py` says so of every line of `wrong`, and of none of `right`."""
+
+
 @pytest.fixture(scope="module")
 def type_checked(request, tmp_path_factory):
     """What mypy says of the package and of `asks.py`, asked once, as lines.
@@ -41,7 +72,8 @@ def type_checked(request, tmp_path_factory):
     if kept.exists():
         shutil.unpack_archive(kept, place, filter="data")
     (place / "asks.py").write_text(ASKS)
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(place), "lakekit", str(place / "asks.py")]
+    (place / "names.py").write_text(NAMES)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(place), "lakekit", str(place / "asks.py"), str(place / "names.py")]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert "checked" in found.stdout, found.stdout[-6000:] + found.stderr[-2000:]
     Path(shutil.make_archive(f"{kept}.{os.getpid()}", "tar", place)).replace(kept)
@@ -57,6 +89,15 @@ def test_ruff(arguments):
 @pytest.mark.long
 def test_mypy_strict(type_checked):
     assert [line for line in type_checked if line.startswith("lakekit/")] == []
+
+
+def test_names_that_are_data_are_handed_over_exactly(type_checked):
+    """`pl.col(name)` reads `*` and `^…$` as patterns: see `lakekit.columns`."""
+    found = [line.split(":") for line in type_checked if "names.py" in line]
+    lines = NAMES.splitlines()
+    wrong = range(lines.index(next(line for line in lines if line.startswith("def wrong"))) + 2, len(lines) + 1)
+    assert {int(number) for _, number, *_ in found} == set(wrong)
+    assert {line[-1].rpartition("[")[2] for line in found} == {"column-name]"}
 
 
 def test_types_are_seen_from_outside(type_checked):

@@ -17,27 +17,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def length_stream(data: bytes) -> int:
-    """Where the last byte of the first stream of texts' lengths stands."""
+def length_stream(data: bytes) -> tuple[int, int]:
+    """Where the first stream of texts' lengths begins and ends."""
     tail = orc_tail.parse(data)
     stripe = tail.stripes[0]
     at = stripe.offset
-    for stream in orc_tail._all(orc_tail._footer_of(tail, stripe), 1):
-        members = orc_tail._parse(stream)
-        at += orc_tail._whole(members, 3)
-        if orc_tail._whole(members, 1) == 2 and orc_tail._whole(members, 2) == 2:
-            return at - 1
+    for stream in orc_tail.all_of(orc_tail.footer_of(tail, stripe), 1):
+        members = orc_tail.parse_members(stream)
+        length = orc_tail.whole_of(members, 3)
+        if orc_tail.whole_of(members, 1) == 2 and orc_tail.whole_of(members, 2) == 2:
+            return at, at + length
+        at += length
     raise AssertionError
 
 
 @pytest.fixture
 def deadly(tmp_path) -> Path:
     """A table with a file of ORC whose texts have negative lengths, at which Arrow reads where nothing is; a second file is sound."""
-    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, options={"file.format": "orc"})
-    t.append([{"id": i, "v": f"v{i % 3}"} for i in range(20)])
+    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, options={"file.format": "orc", "file.compression": "none"})
+    t.append([{"id": i, "v": "x" * (i * i % 11)} for i in range(20_000)])
     file = damaged_tables.targets(tmp_path / "t", "data")[0]
     data = bytearray(file.read_bytes())
-    data[length_stream(bytes(data))] ^= 1
+    begin, end = length_stream(bytes(data))
+    assert end - begin > 4096  # more lengths than a scan looks at
+    data[begin : begin + 9] = b"\x3f" + b"\xff" * 8  # -1, ten times
     file.write_bytes(data)
     lk.open(tmp_path / "t").append([{"id": 99, "v": "z"}])
     return file

@@ -49,7 +49,9 @@ def hostile(path, victim, **options):
     table.overwrite([{"k": 3, "v": "own"}])
     table.append([{"k": 4, "v": "own"}])
     set_options(made, {EXTERNAL: "file:///", **options})
-    set_external_paths(made, lambda _: f"{victim}/bucket-0/key.parquet")
+    set_external_paths(made, lambda name: f"{victim}/bucket-0/{name}")
+    for name in (file.name for file in made.glob("bucket-0/*")):
+        shutil.copy(victim / "bucket-0" / "key.parquet", victim / "bucket-0" / name)
     return lk.open(made.rename(path))
 
 
@@ -90,6 +92,12 @@ def test_a_table_does_not_open_or_delete_files_at_roots_that_it_names_itself(tmp
     assert isinstance(refused.value, PermissionError)
 
 
+def test_a_check_says_which_place_it_did_not_look_at(tmp_path, victim):
+    report = hostile(tmp_path / "t", victim).check(deep=True)
+    assert report.ok
+    assert any("file:///" in one.found and ALLOWED in one.remedy for one in report.advice)
+
+
 def test_a_tag_whose_files_lie_elsewhere_is_not_dropped(tmp_path, victim):
     made = tmp_path / "made"
     table = lk.create(made, {"k": "BIGINT"}, options={"bucket": "-1"})
@@ -98,13 +106,16 @@ def test_a_tag_whose_files_lie_elsewhere_is_not_dropped(tmp_path, victim):
     table.overwrite([{"k": 2}])
     table.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
     set_options(made, {EXTERNAL: "/"})
-    set_external_paths(made, lambda _: f"{victim}/diary.txt")
+    set_external_paths(made, lambda name: f"{victim}/{name}")
+    for file in made.glob("bucket-0/*"):
+        file.rename(victim / file.name)
+    before = contents(victim)
     table = lk.open(made.rename(tmp_path / "t"))
     for drop in (lambda: table.delete_tag("kept"), lambda: table.replace_tag("kept")):
         with pytest.raises(lk.LocationNotAllowed):
             drop()
     assert table.tags().height == 1
-    assert (victim / "diary.txt").exists()
+    assert contents(victim) == before
 
 
 def test_opening_works_and_the_caller_may_allow(tmp_path, victim):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from lakekit.care.report import Finding
 from lakekit.draw.words import cell
-from lakekit.errors import InvalidOption, LakekitError, Unsupported, ValueOutOfRange
+from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed, Unsupported, ValueOutOfRange
 from lakekit.format import blocks
+from lakekit.model.locations import ALLOWED
 from lakekit.storage.protocol import FileMissing
 from lakekit.write.spot import counted
 
@@ -67,6 +68,9 @@ class Notes:
             self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or LOST)
         except (Unsupported, ValueOutOfRange) as refused:
             self.better(f"{what} was not looked into", refused.message, path=refused.path or path, remedy="let the engine that wrote it check it")
+        except LocationNotAllowed as refused:
+            remedy = f"open the table with the option {ALLOWED}"
+            self.better(f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy)
         except InvalidOption as refused:
             self.better(f"{what} was not looked into", refused.message, path=path, field=refused.key, remedy="set the option right")
         except LakekitError as damaged:

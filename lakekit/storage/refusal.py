@@ -1,0 +1,87 @@
+"""What a store's refusal says to people: its status, its own code, what to do; no URL's query, no header, no secret.
+
+    describe("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")   ->   "the store answers 403 Forbidden (AccessDenied). Look at …"
+    with typed_refusals(): frame.collect()      what Polars says of a store that it reads itself is raised as `StorageFailed`
+
+obstore and Polars speak to stores by the same client, so their errors are worded alike.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakekit.errors import LakekitError, StorageFailed
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
+_PLACE = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
+_SENT = re.compile(r" - HTTP error: ([^\n?(]{1,200})")
+_STATUS, _CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
+_MESSAGE, _TRIED = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
+_MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
+"""Where a machine of a cloud asks for its own credentials: the last place that is looked at."""
+_CREDENTIALS = {
+    "s3": "give s3.access-key and s3.secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "give google_service_account, or set GOOGLE_APPLICATION_CREDENTIALS",
+    "azure": "give azure_storage_account_key, or set AZURE_STORAGE_ACCOUNT_KEY",
+}
+_HINTS = (
+    ("status code: 401", "Look at the credentials given in storage_options or the environment"),
+    ("status code: 403", "Look at the credentials given in storage_options or the environment, and at what they allow"),
+    ("status code: 301", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
+    ("Received redirect", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
+    ("ExpiredToken", "Renew the credentials; those of the environment, of profiles and of a credential_provider are taken when they change"),
+    ("NoSuchBucket", "There is no such bucket there"),
+    ("scheme is not allowed", "Give allow_http=true to speak to an endpoint without TLS"),
+)
+_OF_POLARS = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DOTALL)
+
+
+def describe(text: str, kind: str) -> str:
+    """What an error of a store's client says, of a store of that kind: one sentence and what to do."""
+    if _MACHINE.search(text):
+        return f"no credentials were given or found; {_CREDENTIALS[kind]}"
+    status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _TRIED))
+    if status is not None:
+        details = ": ".join(one.group(1) for one in (code, message) if one is not None)
+        said = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
+    else:
+        sent, place = _SENT.search(text), _PLACE.search(text)
+        where = f" at {place.group(1)}" if place is not None else ""
+        said = f"the store{where} gives no answer ({sent.group(1).strip()})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
+    said += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
+    return said + next((f". {told}" for mark, told in _HINTS if mark in text), "")
+
+
+def of_polars(wrong: OSError) -> StorageFailed | None:
+    """What Polars raised about an object in a store, as lakekit's own; None for anything else."""
+    found = _OF_POLARS.match(str(wrong))
+    if found is None:
+        return None
+    path = found.group(1)
+    scheme = path.partition("://")[0]
+    if isinstance(wrong, FileNotFoundError) and "NoSuchBucket" not in str(wrong):
+        return FileMissing(f"{path} does not exist", path=path)
+    kind = "gs" if scheme in ("gs", "gcs") else "s3" if scheme in ("s3", "s3a") else "azure"
+    return StorageFailed(f"{path}: {describe(str(wrong), kind)}", path=path)
+
+
+@contextmanager
+def typed_refusals() -> Iterator[None]:
+    """Around a frame that is started here: what Polars raises over a store is `FileMissing` or `StorageFailed`."""
+    failed: StorageFailed | None = None
+    try:
+        yield
+    except LakekitError:
+        raise
+    except OSError as wrong:
+        failed = of_polars(wrong)
+        if failed is None:
+            raise
+    if failed is not None:  # outside of the block, so that what Polars said does not hang on the error
+        raise failed
