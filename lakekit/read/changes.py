@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow.compute as pc
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.dtypes import polars_schema
@@ -22,7 +23,7 @@ from lakekit.meta import manifests, schemas, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
 from lakekit.options.features import check_readable
 from lakekit.options.table import TableOptions
-from lakekit.read import anew, auto_tags, frames, plan, travel
+from lakekit.read import anew, auto_tags, frames, plan, scan, travel
 from lakekit.read.lazy import Now
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Changes:
         return frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
 
     def plans(self, condition: Condition) -> tuple[Plan, ...]:
-        """The plans of a condition: of files whose rows are told as they lie; for "diff" of what only the earlier and only the later state have.
+        """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.
 
         Of append tables "diff" has the later plan alone, to be read as a state. None where nothing changed.
         """
@@ -87,11 +88,35 @@ class Changes:
             return self._states(condition)
         entries, newest = self._written(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
-        return (plan.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only),)
+        own = plan.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
+        return (own, *self._fallback_plan(start, end, entries, condition))
+
+    def _fallback_plan(self, start: int, end: int, own: Entries, condition: Condition) -> tuple[Plan, ...]:
+        """Return the plan of what the fallback branch brought into partitions that this range of this branch has not.
+
+        Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag what it means there.
+        """
+        other = None if self.newest_only else scan.fallback_of(self.handle)
+        if other is None:
+            return ()
+        theirs = replace(self, handle=replace(other, schema=replace(self.handle.schema, options=other.schema.options)))
+        known = snapshots.ids(other)
+        if not known:
+            return ()
+        if travel.names_a_snapshot(self.handle, self.since):
+            first, last = max(start, known[0] - 1), min(end, known[-1])
+        else:
+            first, last = theirs._ends()  # noqa: SLF001 - of the same class
+        if first >= last:
+            return ()
+        entries, newest = theirs._written(first, last)  # noqa: SLF001 - of the same class
+        taken = own.column("partition").unique()
+        entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
+        return (plan.plan_change(theirs.handle, newest, entries, condition, hides_level_zero=True),)
 
     def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
-            return frames.unmerged(plans[0], self.fields, self._system)
+            return pl.concat([frames.unmerged(one, self.fields, self._system) for one in plans])
         if len(plans) == 1:
             return frames.merged(plans, self.fields, system=self._system)
         return frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)

@@ -60,7 +60,7 @@ class Scan:
         position = travel.locate(self.handle, self.at)
         schema_id = self._schema_id(position)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
-        other = "" if (fallback := _fallback(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
+        other = "" if (fallback := fallback_of(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
         version = f"{number}{other}/{schema_id}@{self.handle.schema.time_millis}"
         return Now(version, partial(self._frame, position, schema_id), self.handle.schema)
 
@@ -131,7 +131,7 @@ def stand_in(handle: Handle, position: Position, at: int | str | datetime | None
     watermark, is asked of that branch too, which must have a snapshot for it (`SnapshotNotFound`). Raises `SchemaMismatch` where the columns of the two,
     as they were then, are of other types.
     """
-    other = _fallback(handle)
+    other = fallback_of(handle)
     if other is None:
         return None
     named = position.snapshot is not None and travel.names_a_snapshot(handle, at)
@@ -149,7 +149,7 @@ def _at_the_time(other: Handle, position: Position) -> Position:
     return travel.past(snapshots.read(other, 1) if found is None else found)
 
 
-def _fallback(handle: Handle) -> Handle | None:
+def fallback_of(handle: Handle) -> Handle | None:
     """The branch that stands in for partitions this one lacks; one that is not there does nothing, as in the reference."""
     try:
         return None if handle.fallback_branch is None else handle.on_branch(handle.fallback_branch)

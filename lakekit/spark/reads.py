@@ -126,21 +126,23 @@ def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = N
     rows = asked.rows_of(source.handle, where)
     out = asked.columns_of(source.fields, columns, source.handle.name)
     plans = source.plans(rows.condition)
-    what, tasks = work_of_changes(source, plans, out, rows, session.slots(spark))
-    return together(spark, run(spark, tasks, what, plans), what.out)
+    works = works_of_changes(source, plans, out, rows, session.slots(spark))
+    found = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
+    return together(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
 
 
-def work_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> tuple[Job, list[bytes]]:
-    """What tasks have in common that read the plans of changes, and the tasks."""
+def works_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> list[tuple[Job, list[bytes], Sequence[Plan]]]:
+    """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
+    compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
-    fields = source.fields if len(plans) > 1 else asked.needed(source.handle, out, rows)
+    fields = source.fields if compares else asked.needed(source.handle, out, rows)
     given = with_kind(source.kind_column, out, numbered=source.numbered)
     what = job.Job(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
-    if len(plans) > 1:
-        return replace(what, how="difference"), cut.differences(*plans)
+    if compares:
+        return [(replace(what, how="difference"), cut.differences(*plans), plans)]
     if source.mode != "diff":
         what = replace(what, how="written")
-    return what, [task for plan in plans for task in cut.tasks(plan, plan.raw, slots)]
+    return [(replace(what, handle=plan.handle), cut.tasks(plan, plan.raw, slots), [plan]) for plan in plans]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:

@@ -181,8 +181,9 @@ class Reader(DataSourceReader):
         """What options ask for that mean changes."""
         rows = asked.rows_of(found.handle, where)
         out = columns(found.fields, schema, found.handle.name, found.kind_column)
-        what, tasks = reads.work_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS)
-        self.jobs, self.tasks = [what], [(0, task) for task in tasks]
+        for what, tasks, _ in reads.works_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS):
+            self.tasks += [(len(self.jobs), task) for task in tasks]
+            self.jobs.append(what)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "tasks": []}
