@@ -184,14 +184,20 @@ def place(handle: Handle, names: FileNames, shape: Shape, partition: bytes, buck
     """(name, whole path, external path) of the next file. Raises `Unsupported` for strategies of external paths that lakekit does not follow."""
     name = names.next(shape.extension, prefix=shape.prefix or None)
     directory = partition_path(handle, partition)
-    roots = external_roots(handle.options)
+    roots = allowed_external_roots(handle)
     if not roots:
         return name, handle.layout.data_file(directory, bucket, name), None
-    for root in roots:  # all of them: a run that meets one later would leave its first files
-        handle.check_location(root, EXTERNAL_PATHS)
     root = roots[names.turn(len(roots))]
     external = f"{replace(handle.layout, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
     return name, handle.layout.data_file(directory, bucket, name, external), external
+
+
+def allowed_external_roots(handle: Handle) -> tuple[str, ...]:
+    """Return the external roots that take new files. Raises `LocationNotAllowed` where one is not allowed, `Unsupported` as `external_roots`."""
+    roots = external_roots(handle.options)
+    for root in roots:  # all of them: a run that meets one later would leave its first files
+        handle.check_location(root, EXTERNAL_PATHS)
+    return roots
 
 
 def external_roots(options: TableOptions) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from lakekit.bucket import slices
 from lakekit.files import deletions
+from lakekit.files.places import every_path
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.frozen import Frozen
 from lakekit.read import frames, sections
@@ -126,6 +127,8 @@ class _Files:
         """A split of files of one bucket, which `facts` gives next."""
         files = tuple(islice(facts, len(indices)))
         first = indices[0]
+        outside = [file for file in files if file.external_path is not None]
+        every_path(self.handle, self.places["partition"][first], self.places["bucket"][first], outside)  # refused here, before there are tasks
         return Split(
             snapshot_id=self.snapshot_id,
             partition=self.places["partition"][first],

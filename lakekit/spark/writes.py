@@ -26,6 +26,7 @@ from pyspark.sql import functions, types as spark_types
 from lakekit.care import compact, maintain
 from lakekit.commit import abandoned, publish as publishing
 from lakekit.errors import InvalidOption, LakekitError
+from lakekit.files import shape
 from lakekit.meta import gate
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import asked, hashed, session, types, write_task
@@ -197,6 +198,7 @@ def check(handle: Handle, schema: StructType, *, mode: str, partition: Mapping[s
         raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
     overwrite = replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
     gate.check_writable(handle)
+    shape.allowed_external_roots(handle)
     _check_columns(schema, handle, row_kind)
     return overwrite
 
