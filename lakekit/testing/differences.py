@@ -1,0 +1,68 @@
+"""Where lakekit answers otherwise than the Java engine 1.4.2, on purpose: one list, which tests read.
+
+    for one in DIFFERENCES: print(one.name, one.engine, one.lakekit, one.reason)
+
+Each difference has a test in the repository, `spec_tests/differential/test_differences.py`, that makes the input, asks the
+engine and lakekit, and holds both answers against what stands here. Recorded reads that differ are `testing.reads.OTHERWISE`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One input that the engine and lakekit treat otherwise: what each does, and why lakekit does not follow."""
+
+    name: str
+    input: str
+    engine: str
+    lakekit: str
+    reason: str
+
+
+DIFFERENCES = (
+    Difference(
+        name="bounds_of_nan",
+        input="a FLOAT or DOUBLE column that holds NaN, in a file with statistics",
+        engine="writes bounds with NaN as the greatest value",
+        lakekit="writes no bounds for that column",
+        reason="engines order NaN differently; without bounds no reader leaves out a file that it should read",
+    ),
+    Difference(
+        name="kinds_of_a_state",
+        input="a stream that begins with a state (latest-full, compacted-full) of a key table whose keys were updated",
+        engine="says +U for keys that were updated after they came, as the file says",
+        lakekit="says +I for every row of the state",
+        reason="a consumer that begins has no earlier version that a +U could replace; sinks that count kinds stay right",
+    ),
+    Difference(
+        name="orc_fractions_before_1970",
+        input="a TIMESTAMP before 1970 with parts of a millisecond, written to ORC",
+        engine="writes it, and reads those of the last second of 1969 a second late",
+        lakekit="refuses the row by name",
+        reason="Arrow's writer stores it in a form that the engine cannot read; other formats hold it",
+    ),
+    Difference(
+        name="orc_zones_after_2037",
+        input="an ORC file of a writer in Africa/Casablanca, Africa/El_Aaiun, Africa/Windhoek, Asia/Gaza or Asia/Hebron, moments after 2037",
+        engine="takes the last rule of java.util.TimeZone, which knows no moving feasts",
+        lakekit="takes the tz database, which lists them until 2086",
+        reason="the wall clocks of a far future are a forecast in either; no writer has stored them yet",
+    ),
+    Difference(
+        name="first_not_null_value",
+        input="fields.<column>.aggregate-function = first_not_null_value at create",
+        engine="keeps the older name",
+        lakekit="keeps first_non_null_value, the newer name of the same function",
+        reason="the released engine and all newer ones know the newer name",
+    ),
+    Difference(
+        name="incremental_diff_with_fallback",
+        input="incremental-between with scan mode diff on a table with scan.fallback-branch",
+        engine="fails (ClassCastException)",
+        lakekit="gives the difference of the branch itself",
+        reason="there is no answer of the engine to follow",
+    ),
+)
