@@ -92,7 +92,7 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
             rows += _row_count(group.num_rows)
             for at in range(group.num_columns):
                 chunk = group.column(at)
-                column = _column_of(chunk.path_in_schema, columns)
+                column = _owner(footer, at, chunk.path_in_schema, columns)
                 if column is not None:
                     is_nested = column != chunk.path_in_schema
                     _check_chunk(chunk, group.num_rows, read, end, is_nested=is_nested)
@@ -115,6 +115,26 @@ def _column_of(path: str, columns: Mapping[str, DataType | None] | None) -> str 
     if columns is None or first in columns:
         return first
     return next((name for name in columns if "." in name and path.startswith(f"{name}.")), None)
+
+
+def _owner(footer: pq.FileMetaData, at: int, path: str, columns: Mapping[str, DataType | None] | None) -> str | None:
+    """Return the column that leaf `at` belongs to, None where it is none of `columns`.
+
+    A path with dots may be a part of a column, or a column of that name. Where it seems to belong to a column without parts, the schema says which it is.
+    """
+    column = _column_of(path, columns)
+    t = None if column is None or columns is None else columns[column]
+    if t is None or t.root in _NESTED or "." not in path:
+        return column
+    leaves = [field.name for field in footer.schema.to_arrow_schema() for _ in range(_leaf_count(field.type))]
+    if len(leaves) != footer.num_columns:
+        return column
+    return leaves[at] if columns is None or leaves[at] in columns else None
+
+
+def _leaf_count(arrow: pa.DataType) -> int:
+    """Return how many columns of a Parquet file hold values of a type."""
+    return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields)) if arrow.num_fields else 1
 
 
 def _check_type(chunk: pq.ColumnChunkMetaData, column: str, t: DataType, *, is_nested: bool) -> None:

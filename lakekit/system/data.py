@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.read.changes import Changes
     from lakekit.read.scan import Scan
 
-KIND = "rowkind"
+KIND: Final = "rowkind"
 SEQUENCE = "_SEQUENCE_NUMBER"
 BEFORE = "-U"
 

@@ -116,3 +116,16 @@ def test_a_schema_with_an_internal_name_is_refused(fields, tmp_path):
     path.write_text(json.dumps(schema))
     with pytest.raises(lk.Unsupported, match=r"column '\\x1frow' of .*schema-0"):
         lk.open(tmp_path / "t")
+
+
+def test_a_column_of_a_file_is_no_part_of_one_whose_name_begins_alike(tmp_path):
+    """Parquet calls parts of columns by names with dots, and a column may have such a name itself."""
+    table = lk.create(tmp_path / "t", {"a": "INT", "a.b": "STRING", ".": "STRING", "..": "STRING", "r": "ROW<x INT>", "r.x": "STRING"})
+    row = {"a": 1, "a.b": "x", ".": "y", "..": "z", "r": {"x": 2}, "r.x": "w"}
+    table.append([row])
+    assert table.scan().collect().to_dicts() == [row]
+    for name, value in row.items():
+        assert table.scan().select(col(name)).collect().to_dicts() == [{name: value}]
+    table.append([row])
+    table.compact(order_by=["."], full=True)
+    assert table.scan().collect().to_dicts() == [row, row]
