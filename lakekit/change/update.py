@@ -20,6 +20,7 @@ from lakekit.change.assignments import assignments
 from lakekit.change.found import Found
 from lakekit.change.rewriting import drop, mark
 from lakekit.change.row_change import RowChange, Statement
+from lakekit.change.standing import check_stands
 from lakekit.columns import ROW, cols
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
@@ -43,8 +44,8 @@ MADE = Remedies(cast=" where the value is made")
 def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Changed:
     """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
 
-    Raises `InvalidOption` for a merge engine that takes no updates, `SchemaMismatch` for a column of the primary key, what `delete` raises for conditions,
-    what appending raises for values, `Conflict`.
+    Raises `InvalidOption` for a merge engine that takes no updates, and where merging would take a new value back; `SchemaMismatch` for a column of the
+    primary key; what `delete` raises for conditions, what appending raises for values; `Conflict`.
     """
     return statement(handle, values, where).commit()
 
@@ -73,9 +74,12 @@ def _filled(change: RowChange, found: Found, *, does: Callable[[RowChange, Found
 
 
 def _keyed(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """New rows are written over the old ones."""
+    """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
+    names = [value.meta.output_name() for value in values]
     for batch in found.batches(expr):
-        change.write(updated(batch, values, change.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+        new = updated(batch, values, change.handle)
+        check_stands(batch, new, names, change.handle)
+        change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
 def check_engine(handle: Handle, what: str) -> None:

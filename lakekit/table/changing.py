@@ -40,8 +40,8 @@ class Changing(Opened):
 
         A value is a Polars expression over the old row, SQL text (so that a text as value is `"'closed'"` or `pl.lit("closed")`), or any other value. In key
         tables of the engines deduplicate and partial-update the rows are written again, in append tables the files concerned, or, with deletion vectors, the
-        new rows. Raises `InvalidOption` for other engines, `SchemaMismatch` for a column of the primary key or a value of another type, `ValueOutOfRange`,
-        and what `delete` raises.
+        new rows. Raises `InvalidOption` for other engines, and where merging would take a new value back, as NULL for a column of partial-update or a
+        `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value of another type, `ValueOutOfRange`, and what `delete` raises.
         """
         handle = self.handle()
         return _done(handle, updating.update(handle, set, where))
