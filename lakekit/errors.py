@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from lakekit.secret_names import HIDDEN, is_secret
+
 _TRAIL = "\n\nThis error occurred in the following expression"
 """What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its text alone."""
 _MAX_RAISED = 64
@@ -102,11 +104,18 @@ class Unsupported(LakekitError, NotImplementedError):
 
 
 class InvalidOption(LakekitError, ValueError):
-    """An option that is unknown, ill-typed, fixed or in conflict with another."""
+    """An option that is unknown, ill-typed, fixed or in conflict with another. The value of a secret one is starred, in the text too."""
 
     names: ClassVar[tuple[str, ...]] = ("key", "value")
     key: str | None
     value: str | None
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        key, value = fields.get("key"), fields.get("value")
+        if isinstance(key, str) and isinstance(value, str) and value and is_secret(key):
+            message = message.replace(value, HIDDEN)
+            fields["value"] = HIDDEN
+        super().__init__(message, **fields)
 
 
 class SchemaMismatch(LakekitError, TypeError):

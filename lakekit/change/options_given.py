@@ -18,6 +18,7 @@ from lakekit.errors import InvalidOption
 from lakekit.model.locations import ALLOWED
 from lakekit.options.declared import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
 from lakekit.options.table import BY_KEY, FIELD_KEYS, OLDER, is_known, named, own_key, spell
+from lakekit.secret_names import HIDDEN, is_secret
 from lakekit.world import caution
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
             continue
         key, text = said(given, value)
         if found.get(key, text) != text:
-            raise InvalidOption(f"option {key!r} is given twice, as {found[key]!r} and, under the name {given!r}, as {text!r}", key=key, value=text)
+            shown = HIDDEN if is_secret(key) else found[key]
+            raise InvalidOption(f"option {key!r} is given twice, as {shown!r} and, under the name {given!r}, as {text!r}", key=key, value=text)
         found[key] = text
     return found
 

@@ -1,25 +1,16 @@
-"""Options whose values nobody should see, by their names: passwords, tokens, keys of stores. The one list: of tables, catalogs, stores and databases."""
+"""Options whose secrets are shown to nobody."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from lakekit.options.frozen import Frozen
+from lakekit.secret_names import HIDDEN, NAME_PATTERN, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HIDDEN = "******"
-"""Stands where a secret was."""
-NAME_PATTERN = (
-    r"passw|passphrase|pwd|secret|token|credential|signature|proxy_url|connection[._-]?string"
-    r"|(?:access|account|api|auth|private|shared|encryption|customer)[._-]?key"
-    r"|(?<![a-z])(?:sas|sig)(?![a-z])|(?<![a-z])sas[._-]?key"
-    r"|mark-done-action\.http"  # the address of a service, and what it is told, may hold one
-)
-"""A pattern found in the names of secret options and in no other."""
-_SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
+__all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "is_secret", "shown_options"]
 
 
 class SecretOptions(Frozen[str, Any]):
@@ -36,8 +27,3 @@ class SecretOptions(Frozen[str, Any]):
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The same options, secrets hidden."""
     return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}
-
-
-def is_secret(key: str) -> bool:
-    """Whether an option of that name holds what nobody should see."""
-    return _SECRET.search(key) is not None

@@ -1,0 +1,21 @@
+"""The names of options whose values nobody should see: passwords, tokens, keys of stores. The one list: of tables, catalogs, stores and databases."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "******"
+"""Stands where a secret was."""
+NAME_PATTERN = (
+    r"passw|passphrase|pwd|secret|token|credential|signature|proxy_url|connection[._-]?string"
+    r"|(?:access|account|api|auth|private|shared|encryption|customer)[._-]?key"
+    r"|(?<![a-z])(?:sas|sig)(?![a-z])|(?<![a-z])sas[._-]?key"
+    r"|mark-done-action\.http"  # the address of a service, and what it is told, may hold one
+)
+"""A pattern found in the names of secret options and in no other."""
+_SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
+
+
+def is_secret(key: str) -> bool:
+    """Whether an option of that name holds what nobody should see."""
+    return _SECRET.search(key) is not None
