@@ -344,7 +344,8 @@ class Helper:
     def _end_with_this_process(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._end(self._process)
+            self._last_words()
 
     def _last_words(self) -> str:
         if self._errors is None:

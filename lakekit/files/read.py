@@ -447,9 +447,16 @@ def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
     """Raises if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
+    other = blocks.other_type(wrong)
     try:
         source = handle.storage.polars(path)
         opening = {} if source is None else handle.storage.polars_options()
-        pl.scan_parquet(source or handle.storage.read(path), glob=False, **opening).collect(engine="streaming")
+        alone = pl.scan_parquet(source or handle.storage.read(path), glob=False, **opening)
+        if other is None:
+            alone.collect(engine="streaming")
+            return
+        held = alone.collect_schema().get(other[0])
     except blocks.FOREIGN as again:
         raise blocks.damaged(path, again, "parquet") from wrong
+    if str(held) == other[1]:
+        raise Corrupt(f"{path}: column {other[0]} is read as {other[2]}, the file holds {other[1]}", path=path, field=other[0]) from wrong

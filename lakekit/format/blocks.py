@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
 """What Polars and pyarrow raise over bytes that break a format."""
 _OF_MACHINE = re.compile(r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left", re.IGNORECASE)
+_OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
 _OF_FILE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE)
 
 
@@ -76,7 +77,15 @@ def may_be_of_file(wrong: BaseException) -> bool:
     """Whether the bytes of a file may be why a query failed; else it is the query's own, or the machine's."""
     if is_of_machine(wrong):
         return False
+    if isinstance(wrong, pl.exceptions.SchemaError):
+        return other_type(wrong) is not None
     return not isinstance(wrong, pl.exceptions.PolarsError) or (isinstance(wrong, pl.exceptions.ComputeError) and _OF_FILE.search(str(wrong)) is not None)
+
+
+def other_type(wrong: BaseException) -> tuple[str, str, str] | None:
+    """The column that a file stores as another type than its schema says, what the file holds, and what was wanted; None where the error is another."""
+    found = _OTHER_TYPE.search(str(wrong)) if isinstance(wrong, pl.exceptions.SchemaError) else None
+    return None if found is None else (found[1], found[2], found[3])
 
 
 def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:

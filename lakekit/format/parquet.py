@@ -38,8 +38,8 @@ open_writer, check_types = parquet_write.open_writer, parquet_write.check_types
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
 _FIRST_US = FIRST_DAY_NS // 1000
-_BEYOND_FIXED = frozenset({"DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"})
-"""Encodings of fixed-length bytes that Polars cannot decode."""
+_BEYOND_FIXED = frozenset({7, 9})
+"""Encodings of fixed-length bytes that Polars cannot decode: DELTA_BYTE_ARRAY and BYTE_STREAM_SPLIT."""
 _FOREIGN = pl.ScanCastOptions(
     integer_cast="upcast",
     float_cast="upcast",
@@ -199,12 +199,10 @@ def _shredding(t: DataType, arrow: pa.DataType) -> str | None:
 def undecodable(source: str | bytes, path: str) -> frozenset[str]:
     """The columns of a file, by their paths, whose pages Polars cannot decode. Raises `Corrupt` for a footer that cannot be read."""
     try:
-        metadata = pq.read_metadata(pa.BufferReader(source) if isinstance(source, bytes) else source)
+        with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
+            return parquet_bounds.encoded_as(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
     except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
-    fixed = [i for i in range(metadata.num_columns) if metadata.schema.column(i).physical_type == "FIXED_LEN_BYTE_ARRAY"]
-    chunks = [metadata.row_group(group).column(i) for group in range(metadata.num_row_groups) for i in fixed]
-    return frozenset(chunk.path_in_schema for chunk in chunks if not _BEYOND_FIXED.isdisjoint(chunk.encodings))
+        raise blocks.damaged(path, wrong, "parquet") from wrong
 
 
 def bounds(source: str | bytes, column: str) -> tuple[Any, Any] | None:

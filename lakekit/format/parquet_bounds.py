@@ -15,14 +15,15 @@ The levels and values inside pages are not looked at. Source: the Apache Parquet
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
-from lakekit.format.thrift import I32, STRUCT, varint
+from lakekit.format.parquet_footer import rows_and_rest
+from lakekit.format.thrift import I32, I64, LIST, STRUCT, Struct, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Read = Callable[[int, int], bytes]
 
 END_BYTES = 8
+_TAIL_BYTES = 1 << 16
 _FIRST_BYTE = 4
 _HEADER_BYTES = 256
 """Bytes that nearly every page header fits into."""
@@ -45,12 +47,13 @@ _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
 """The member of a header that says more of a page of that type."""
 _LAST_ENCODING = 9
 _LEVEL_ENCODINGS = (3, 4)
-_BYTES = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})
-_INTS, _INT = frozenset({"INT32", "INT64"}), frozenset({"INT32"})
-_PHYSICAL: dict[str, frozenset[str]] = {
-    "BOOLEAN": frozenset({"BOOLEAN"}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT, "TIME": _INTS,
-    "FLOAT": frozenset({"FLOAT"}), "DOUBLE": frozenset({"FLOAT", "DOUBLE"}), "CHAR": _BYTES, "VARCHAR": _BYTES, "BINARY": _BYTES, "VARBINARY": _BYTES,
-    "DECIMAL": _BYTES | _INTS, "TIMESTAMP": frozenset({"INT64", "INT96"}), "TIMESTAMP_LTZ": frozenset({"INT64", "INT96"}),
+_FIXED = 7
+_NAMES = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 3: "INT96", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY", 7: "FIXED_LEN_BYTE_ARRAY"}
+_BYTES, _INTS, _INT, _TIMES = frozenset({6, 7}), frozenset({1, 2}), frozenset({1}), frozenset({2, 3})
+_PHYSICAL = {
+    "BOOLEAN": frozenset({0}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT, "TIME": _INTS, "FLOAT": frozenset({4}),
+    "DOUBLE": frozenset({4, 5}), "CHAR": _BYTES, "VARCHAR": _BYTES, "BINARY": _BYTES, "VARBINARY": _BYTES, "DECIMAL": _BYTES | _INTS, "TIMESTAMP": _TIMES,
+    "TIMESTAMP_LTZ": _TIMES,
 }  # fmt: skip
 """How files may store the values of a type, where Polars makes them values of that type."""
 _NESTED = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
@@ -60,9 +63,13 @@ Page: TypeAlias = tuple[int, int, int, int, int, int]
 """What the header of a page says: type, bytes as they were, bytes as they are, values, bytes of the levels (version 2 alone), and how long the header is."""
 
 
-def footer_of(path: str, read: Read, size_bytes: int, tail_bytes: int = 1 << 16) -> pq.FileMetaData:
-    """The footer of a file, of which `read(offset, length)` gives bytes. Raises `Corrupt`, `Unsupported` where it is encrypted."""
-    first = max(0, size_bytes - tail_bytes)
+def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
+    """The footer of a file from its row count on, of which `read(offset, length)` gives bytes, and where it begins.
+
+    Arrow decodes it too: it misses what must be there. What it says of a column is not asked of Arrow, which ends the process where the column's sizes are
+    wrong. Raises `Corrupt`, `Unsupported` where the file is encrypted.
+    """
+    first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
     if tail[-4:] == b"PARE":
         raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
@@ -72,88 +79,87 @@ def footer_of(path: str, read: Read, size_bytes: int, tail_bytes: int = 1 << 16)
     if length > len(tail):
         tail = read(size_bytes - length, length)
     try:
-        return pq.read_metadata(pa.BufferReader(tail))
+        pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError, ValueError) as wrong:
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    footer = tail[len(tail) - length : -END_BYTES]
+    rows, behind = rows_and_rest(footer)
+    return thrift.decode(footer, behind, last=3)[0] | {3: (I64, rows)}, size_bytes - length
 
 
-def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> pq.FileMetaData:
-    """Looks at the footer of a file and at the header of every page of some of its columns (None: of all); gives the footer.
+def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> int:
+    """Looks at the footer of a file and at the header of every page of some of its columns (None: of all); gives how many rows it has.
 
     `read(offset, length)` gives bytes of the file. A column that has a type in `columns` must be stored as values of it are. Raises `Corrupt` naming path,
     offset and field, `Unsupported` where the file is encrypted.
     """
-    footer = footer_of(path, read, size_bytes)
-    end = size_bytes - END_BYTES - footer.serialized_size
-    rows = 0
     try:
-        for number in range(footer.num_row_groups):
-            group = footer.row_group(number)
-            rows += _row_count(group.num_rows)
-            for at in range(group.num_columns):
-                chunk = group.column(at)
-                column = _owner(footer, at, chunk.path_in_schema, columns)
-                if column is not None:
-                    is_nested = column != chunk.path_in_schema
-                    _check_chunk(chunk, group.num_rows, read, end, is_nested=is_nested)
+        footer, end = footer_of(path, read, size_bytes)
+        groups = [(_member(group, 3, I64), _structs(group, 1)) for group in _structs(footer, 4)]
+        for number, (rows, chunks) in enumerate(groups):
+            for whole in chunks:
+                facts = _member(whole, 3, STRUCT)
+                names = _names(facts)
+                column, is_nested = names[0], len(names) > 1
+                if columns is None or column in columns:
+                    _check_chunk(Chunk(".".join(names), facts), rows, read, end, is_nested=is_nested)
                     if columns and number == 0 and (t := columns[column]) is not None:
-                        _check_type(chunk, column, t, is_nested=is_nested)
+                        _check_type(_member(facts, 1, I32), column, t, is_nested=is_nested)
+        said, found = _member(footer, 3, I64), sum(rows for rows, _ in groups)
     except Corrupt as wrong:
         raise wrong.at(path) from None
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
-    if rows != footer.num_rows:
-        raise Corrupt(f"{path}: its row groups have {rows} rows, the footer says {footer.num_rows}", path=path, field="num_rows")
-    return footer
+    if found != said or any(rows < 0 for rows, _ in groups):
+        raise Corrupt(f"{path}: its row groups have {found} rows, the footer says {said}", path=path, field="num_rows")
+    return int(said)
 
 
-def _column_of(path: str, columns: Mapping[str, DataType | None] | None) -> str | None:
-    """The column that a path of the file's schema belongs to, whose name may have dots; None where it is none of `columns`."""
-    if columns is not None and path in columns:
-        return path
-    first = path.partition(".")[0]
-    if columns is None or first in columns:
-        return first
-    return next((name for name in columns if "." in name and path.startswith(f"{name}.")), None)
+def encoded_as(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
+    """The paths of the columns of fixed-length bytes that have pages in one of some encodings. Raises as `check`."""
+    try:
+        footer, _ = footer_of(path, read, size_bytes)
+        every = [_member(whole, 3, STRUCT) for group in _structs(footer, 4) for whole in _structs(group, 1)]
+        return frozenset(".".join(_names(one)) for one in every if _member(one, 1) == _FIXED and not encodings.isdisjoint(_member(one, 2, LIST)[1]))
+    except Corrupt as wrong:
+        raise wrong.at(path) from None
 
 
-def _owner(footer: pq.FileMetaData, at: int, path: str, columns: Mapping[str, DataType | None] | None) -> str | None:
-    """Return the column that leaf `at` belongs to, None where it is none of `columns`.
+class Chunk(NamedTuple):
+    """A column of a row group: its path in the schema, and what the footer says of it."""
 
-    A path with dots may be a part of a column, or a column of that name. Where it seems to belong to a column without parts, the schema says which it is.
-    """
-    column = _column_of(path, columns)
-    t = None if column is None or columns is None else columns[column]
-    if t is None or t.root in _NESTED or "." not in path:
-        return column
-    leaves = [field.name for field in footer.schema.to_arrow_schema() for _ in range(_leaf_count(field.type))]
-    if len(leaves) != footer.num_columns:
-        return column
-    return leaves[at] if columns is None or leaves[at] in columns else None
+    path: str
+    facts: Struct
+
+    def number(self, member: int) -> int:
+        """A member that is a number of 64 bits. Raises `Corrupt`."""
+        return int(_member(self.facts, member, I64))
 
 
-def _leaf_count(arrow: pa.DataType) -> int:
-    """Return how many columns of a Parquet file hold values of a type."""
-    return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields)) if arrow.num_fields else 1
+def _names(facts: Struct) -> list[str]:
+    """The name of a column, and of what it is a part of before it; each may have dots. Raises `Corrupt`."""
+    parts = _member(facts, 3, LIST)[1]
+    if not parts or not all(isinstance(part, bytes) for part in parts):
+        raise Corrupt("a column without a path", field="path_in_schema")
+    return [part.decode("utf-8", "replace") for part in parts]
 
 
-def _check_type(chunk: pq.ColumnChunkMetaData, column: str, t: DataType, *, is_nested: bool) -> None:
+def _structs(struct: Struct, number: int) -> list[Struct]:
+    kind, found = _member(struct, number, LIST)
+    if found and kind != STRUCT:
+        raise Corrupt(f"elements of kind {kind} in member {number}, where structs are expected", field="footer")
+    return list(found)
+
+
+def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> None:
     allowed = _PHYSICAL.get(t.root)
-    if (t.root in _NESTED) != is_nested or (allowed is not None and chunk.physical_type not in allowed):
-        found = "a nested column" if is_nested else chunk.physical_type
+    if (t.root in _NESTED) != is_nested or (allowed is not None and physical not in allowed):
+        found = "a nested column" if is_nested else _NAMES.get(physical, f"physical type {physical}")
         raise Corrupt(f"column {column} is {t}, the file holds {found}", field=column)
 
 
-def _row_count(rows: int) -> int:
-    if rows < 0:
-        raise Corrupt(f"a row group of {rows} rows", field="num_rows")
-    return rows
-
-
-def _check_chunk(chunk: pq.ColumnChunkMetaData, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
+def _check_chunk(chunk: Chunk, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
     """Looks at a column of a row group and at its pages."""
-    values, stored_bytes, data_at = chunk.num_values, chunk.total_compressed_size, chunk.data_page_offset
-    begin = min(data_at, chunk.dictionary_page_offset or data_at)
+    values, stored_bytes, data_at = chunk.number(5), chunk.number(7), chunk.number(9)
+    begin = min(filter(None, (data_at, chunk.number(11) if 11 in chunk.facts else 0)), default=0)
     end = begin + stored_bytes
     if values < 0 or (values != rows and not is_nested):
         raise _wrong(chunk, f"{values} values of {rows} rows", begin, "num_values")
@@ -161,7 +167,7 @@ def _check_chunk(chunk: pq.ColumnChunkMetaData, rows: int, read: Read, footer_at
         return
     if not _FIRST_BYTE <= begin <= end <= footer_at:
         raise _wrong(chunk, f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}", begin, "total_compressed_size")
-    most_bytes = chunk.total_uncompressed_size
+    most_bytes = chunk.number(6)
     at, left = begin, values
     while at < end:
         kind, size, stored, count, levels, length = header_of(read, at, end)
@@ -286,11 +292,12 @@ def _decoded(data: bytes) -> Page:
     return kind, size, stored, count, levels, end
 
 
-def _member(struct: thrift.Struct, number: int) -> int:
+def _member(struct: Struct, number: int, kind: int = I32) -> Any:
+    """A member's value. Raises `Corrupt` where it is not there, or of another kind."""
     found = struct.get(number)
-    if found is None or found[0] != I32:
-        raise Corrupt(f"no member {number} of kind {I32} in the header of a page", field="header")
-    return int(found[1])
+    if found is None or found[0] != kind:
+        raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
+    return found[1]
 
 
 def _number(data: bytes) -> int:
@@ -301,5 +308,5 @@ def _number(data: bytes) -> int:
     return (raw >> 1) ^ -(raw & 1)
 
 
-def _wrong(chunk: pq.ColumnChunkMetaData, found: str, offset: int, field: str) -> Corrupt:
-    return Corrupt(f"column {chunk.path_in_schema}: {found}", offset=offset, field=field)
+def _wrong(chunk: Chunk, found: str, offset: int, field: str) -> Corrupt:
+    return Corrupt(f"column {chunk.path}: {found}", offset=offset, field=field)

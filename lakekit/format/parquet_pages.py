@@ -66,8 +66,8 @@ def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None =
 def _chunk(facts: Struct, size_bytes: int) -> _Chunk:
     column = ".".join(part.decode("utf-8", "replace") for part in _list(facts, _PATH, BINARY))
     begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
-    if _DICTIONARY_AT in facts:
-        begin = min(begin, _member(facts, _DICTIONARY_AT, I64) or begin)
+    dictionary_at = _member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
+    begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)  # a column without values may have a dictionary, or nothing
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
         raise Corrupt(f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}", field="total_compressed_size")
     return _Chunk(column, begin, begin + length)

@@ -51,6 +51,20 @@ def test_a_damaged_page_is_corrupt_with_its_path(spoiled, name):
     assert wrong.value.path == str(file)
 
 
+def test_a_column_that_is_stored_as_another_type_is_corrupt_with_its_path(tmp_path):
+    """A flipped bit in the schema of the footer makes the column one of lists."""
+    t = damaged_tables.make(tmp_path / "t", "parquet append")
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    data = bytearray(file.read_bytes())
+    at = data.index(b"\x02id") - 3
+    assert data[at : at + 2] == b"\x25\x02"  # member 3 of the element is 1: optional
+    data[at + 1] = 4  # repeated
+    file.write_bytes(data)
+    with pytest.raises(Corrupt, match="column id is read as Int64, the file holds List") as wrong:
+        t.aggregate(pl.col("id").max())
+    assert wrong.value.path == str(file)
+
+
 def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
     t = damaged_tables.make(tmp_path / "t", "parquet append")
     with pytest.raises(pl.exceptions.PolarsError):
