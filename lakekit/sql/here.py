@@ -18,7 +18,7 @@ from lakekit.catalog.connecting import connect
 from lakekit.catalog.global_tables import GlobalTable
 from lakekit.catalog.names import SYSTEM
 from lakekit.catalog.views import View
-from lakekit.columns import col
+from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import paimon_type, polars_type
 from lakekit.model.locations import check_not_in_hint
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
 _KIND = "paimon"
+_NAMED = "named"
+"""The word before names that are patterns, in queries that Polars' SQL computes."""
 _IN_STATEMENT = Remedies(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
 """What errors about rows of a statement advise."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
@@ -115,6 +117,12 @@ def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
         return rows.collect()
 
 
+def _without_patterns(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows with columns called `*` or `^…$` under other names: Polars' SQL takes the names of identifiers for patterns."""
+    names = [name for name in rows.collect_schema().names() if is_pattern(name)]
+    return rows.rename({name: internal(_NAMED, name) for name in names}) if names else rows
+
+
 def _told(answer: Answer) -> pl.DataFrame:
     return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in answer.kinds.items()}, orient="row")
 
@@ -157,7 +165,7 @@ class Here:
         for node in list(tree.find_all(exp.Table)):
             if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
                 key = f"lakekit_{len(frames)}"
-                frames[key] = self._scan(asked, node, _options(plain, hints, node))
+                frames[key] = _without_patterns(self._scan(asked, node, _options(plain, hints, node)))
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
         if hints:
@@ -167,6 +175,9 @@ class Here:
                 column.set("db", None)  # the table goes by its own name here
         for cast in list(tree.find_all(exp.Cast)):
             _say_moment(cast)
+        for identifier in tree.find_all(exp.Identifier):
+            if is_pattern(identifier.name):
+                identifier.set("this", internal(_NAMED, identifier.name))
         if isinstance(tree, exp.Values):
             tree = _rows(tree)
         try:
@@ -178,7 +189,9 @@ class Here:
             raise SchemaMismatch(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}") from None
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
-        return found
+        prefix = internal(_NAMED, "")
+        hidden = [name for name in found.collect_schema().names() if name.startswith(prefix)]
+        return found.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else found
 
     def _scan(self, asked: Asked, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
         """What a table's name in a query stands for, at the version that is asked."""

@@ -129,3 +129,24 @@ def test_a_column_of_a_file_is_no_part_of_one_whose_name_begins_alike(tmp_path):
     table.append([row])
     table.compact(order_by=["."], full=True)
     assert table.scan().collect().to_dicts() == [row, row]
+
+
+def test_sql_names_columns_exactly(tmp_path):
+    """Polars' SQL takes the names of quoted identifiers for patterns."""
+    cat = lk.connect(tmp_path)
+    cat.create_database("s")
+    table = cat.create_table("s.t", {"k": "INT", "^a$": "STRING", "a": "STRING", "*": "INT", "_level": "INT", "a.b": "INT"})
+    table.append([{"k": 1, "^a$": "x", "a": "y", "*": 5, "_level": 6, "a.b": 7}])
+
+    def rows(text):
+        return cat.sql(text).collect().to_dicts()
+
+    assert rows("SELECT * FROM s.t") == [{"k": 1, "^a$": "x", "a": "y", "*": 5, "_level": 6, "a.b": 7}]
+    assert rows("SELECT `^a$` FROM s.t WHERE `*` = 5") == [{"^a$": "x"}]
+    assert rows("SELECT u.`*` AS `^n$`, `_level` FROM s.t u WHERE u.`^a$` = 'x' ORDER BY `*`") == [{"^n$": 5, "_level": 6}]
+    assert rows("SELECT `^a$`, count(*) AS n FROM s.t GROUP BY `^a$`") == [{"^a$": "x", "n": 1}]
+    assert rows("SELECT count(*) AS n FROM s.t x JOIN s.t y USING (`*`)") == [{"n": 1}]
+    cat.sql("UPDATE s.t SET `^a$` = 'z' WHERE `*` = 5 AND `a.b` = 7")
+    assert rows("SELECT a, `^a$` FROM s.t") == [{"a": "y", "^a$": "z"}]
+    cat.sql("DELETE FROM s.t WHERE `^a$` = 'z'")
+    assert rows("SELECT * FROM s.t") == []
