@@ -38,6 +38,9 @@ class Reading(Opened):
         Sizes and footers are checked before a row is read (in an object store reading itself finds out); a damaged page inside a Parquet file that needs no
         merge raises Polars' own error while the frame runs. A frame made before `os.fork` must not be collected in the child, where Polars hangs: start
         processes with spawn, and send it there.
+
+        A filter that compares a date or a time with a number raises `SchemaMismatch` as far as Polars hands it over: two columns
+        of a comparison it has cast by then, and what is no filter of rows it computes by itself.
         """
         handle = self._asked(at, options)
         if at is not None or raw:
