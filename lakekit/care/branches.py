@@ -20,6 +20,7 @@ from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, Invali
 from lakekit.meta import schemas, snapshots, tags
 from lakekit.model import hint
 from lakekit.model.layout import MAIN, flaw
+from lakekit.storage import folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -242,8 +243,11 @@ def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:
 
 
 def _files(handle: Handle, directory: str) -> list[str]:
-    """The files of a branch, in all of its directories."""
-    return [one.path for one in _entries(handle, directory) if not one.is_dir]
+    """The files of a branch, in all of its directories, and links to what lies elsewhere."""
+    inside = list(_entries(handle, directory))
+    above = [directory, *(one.path for one in inside if one.is_dir)]
+    links = [f"{folder}/{name}" for folder in above for name in folders.link_names(handle.storage, folder)]
+    return [*(one.path for one in inside if not one.is_dir), *links]
 
 
 def _contents(handle: Handle, directory: str) -> dict[str, bytes]:

@@ -259,7 +259,7 @@ class Catalog:
         return of_kind(self._table(metastore, parsed, made_with={"path": location}))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Drops a table and deletes its files, but for data files at external paths (a warning names those).
+        """Drops a table and deletes its files, but for data files at external paths; of a table that is a link, only the link. A warning names what stays.
 
         Raises `TableNotFound`, `DatabaseNotFound`, `InvalidOption` for the name of a branch or a system table.
         """

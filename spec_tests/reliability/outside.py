@@ -5,7 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
+import lakekit as lk
+
+COLUMNS = {"id": "BIGINT", "v": "STRING"}
+KEYED: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1"}}
 OLD_S = 1_500_000_000
 """When files outside were made, as their times say: everything that cleans takes them for old."""
 
@@ -35,21 +40,33 @@ def make_old(folder: Path) -> None:
             os.utime(Path(above, name), (OLD_S, OLD_S), follow_symlinks=False)
 
 
-def names_and_bytes(folder: Path, but: Path | None = None) -> dict[str, str]:
-    """Return what lies in a folder by path: a digest of bytes, a link's target, or that it is a folder; `but` is left out."""
-    found = {}
+def names_and_bytes(folder: Path, *but: Path) -> dict[str, str]:
+    """Return what lies in a folder by path: a digest of bytes, a link's target, or that it is a folder; what lies in the folders `but` is left out."""
+    found, spared = {}, {str(path) for path in but}
     for above, folders, files in os.walk(folder):
-        if but is not None and str(but.parent) == above and but.name in folders and not but.is_symlink():
-            folders.remove(but.name)
         for name in (*folders, *files):
             path = Path(above, name)
-            if path == but:
-                continue
             if path.is_symlink():
                 told = f"link to {path.readlink()}"
+            elif str(path) in spared and name in folders:
+                folders.remove(name)
+                continue
             elif path.is_dir():
                 told = "folder"
             else:
                 told = hashlib.sha256(path.read_bytes()).hexdigest()
             found[str(path.relative_to(folder))] = told
     return found
+
+
+def filled(path: Path, **how: Any) -> lk.Table:
+    """Make a table of three rows, each a commit of its own."""
+    table = lk.create(path, COLUMNS, **(how or KEYED))
+    for number in (1, 2, 3):
+        (table.upsert if table.primary_keys else table.append)([{"id": number, "v": str(number)}])
+    return table
+
+
+def rows(table: lk.Table) -> list[Any]:
+    """Return the rows of a table, in order."""
+    return sorted(table.scan().collect().rows())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,20 +16,10 @@ from lakekit import storage as storages
 from lakekit.storage import confinement
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing, OutsideRoot
-from spec_tests.reliability.outside import make_old, make_victim, names_and_bytes
+from spec_tests.reliability.outside import COLUMNS, filled, make_victim, names_and_bytes, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-COLUMNS = {"id": "BIGINT", "v": "STRING"}
-KEYED: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1"}}
-
-
-def filled(path: Path, **how: Any) -> lk.Table:
-    table = lk.create(path, COLUMNS, **(how or KEYED))
-    for number in (1, 2, 3):
-        (table.upsert if table.primary_keys else table.append)([{"id": number, "v": str(number)}])
-    return table
 
 
 def moved(path: Path, target: Path) -> Path:
@@ -42,10 +30,6 @@ def moved(path: Path, target: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(target)
     return target
-
-
-def rows(table: lk.Table) -> list[Any]:
-    return sorted(table.scan().collect().rows())
 
 
 @pytest.fixture(params=["handles", "real paths"])
@@ -257,162 +241,6 @@ def test_a_warehouse_may_be_a_link(tmp_path):
     assert list((tmp_path / "disk").iterdir()) == []
 
 
-# ---- B12, A2: linked tables and databases in a warehouse -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=["filesystem", "jdbc"])
-def shop(request, tmp_path):
-    """A catalog with a table that lies on another disk, and a link to it."""
-    uri = f"jdbc:sqlite:{tmp_path}/catalog.sqlite" if request.param == "jdbc" else None
-    cat = lk.connect(tmp_path / "lake", metastore=request.param, uri=uri)
-    cat.create_database("shop")
-    cat.create_table("shop.orders", COLUMNS, **KEYED).upsert([{"id": 1, "v": "a"}])
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "lake" / "shop.db" / "orders").rename(tmp_path / "disk" / "orders")
-    (tmp_path / "lake" / "shop.db" / "orders").symlink_to(tmp_path / "disk" / "orders")
-    make_old(tmp_path / "disk")
-    return cat
-
-
-def test_a_linked_table_is_listed_opened_and_written(shop):
-    assert "shop.orders" in shop
-    assert shop.tables().rows() == [("shop", "orders", "table")]
-    assert shop.sql("SHOW TABLES IN shop")["tableName" if "tableName" in shop.sql("SHOW TABLES IN shop").columns else "table"].to_list() == ["orders"]
-    shop["shop.orders"].upsert([{"id": 2, "v": "b"}])
-    assert rows(shop["shop.orders"]) == [(1, "a"), (2, "b")]
-    with pytest.raises(lk.InvalidOption, match="is not empty"):
-        shop.drop_database("shop")
-
-
-def test_of_a_linked_table_only_the_link_is_dropped(shop, tmp_path):
-    before = names_and_bytes(tmp_path / "disk")
-    with pytest.warns(UserWarning, match=f'shop.orders was a link to "{tmp_path}/disk/orders": the link is gone'):
-        shop.drop_table("shop.orders")
-    assert names_and_bytes(tmp_path / "disk") == before
-    assert (shop.tables().height, "shop.orders" in shop) == (0, False)
-    shop.create_table("shop.orders", COLUMNS).append([{"id": 7, "v": "new"}])
-    assert names_and_bytes(tmp_path / "disk") == before
-    assert rows(shop["shop.orders"]) == [(7, "new")]
-
-
-def test_of_a_database_with_a_linked_table_only_the_link_is_dropped(shop, tmp_path):
-    before = names_and_bytes(tmp_path / "disk")
-    with pytest.warns(UserWarning, match="was a link to"):
-        shop.drop_database("shop", cascade=True)
-    assert names_and_bytes(tmp_path / "disk") == before
-    assert shop.databases() == []
-    assert not os.path.lexists(tmp_path / "lake" / "shop.db")
-
-
-def test_a_linked_table_gets_another_name(shop, tmp_path):
-    before = names_and_bytes(tmp_path / "disk")
-    shop.rename_table("shop.orders", "shop.sales")
-    assert (rows(shop["shop.sales"]), names_and_bytes(tmp_path / "disk")) == ([(1, "a")], before)
-    (tmp_path / "lake" / "shop.db" / "sales").unlink()
-    (tmp_path / "lake" / "shop.db" / "sales").symlink_to("../../disk/orders")
-    shop.create_database("web")
-    with pytest.raises(lk.StorageFailed, match="make it a link to a whole path first"):
-        shop.rename_table("shop.sales", "web.sales")
-    assert rows(shop["shop.sales"]) == [(1, "a")]
-
-
-def linked_database(cat: lk.Catalog, tmp_path: Path) -> dict[str, str]:
-    if cat.metastore == "filesystem":
-        (tmp_path / "lake" / "evil.db").symlink_to(tmp_path / "victim" / "shop.db")
-    else:
-        cat.create_database("evil")
-        cat.create_table("evil.orders", COLUMNS)
-        shutil.rmtree(tmp_path / "lake" / "evil.db")
-        (tmp_path / "lake" / "evil.db").symlink_to(tmp_path / "victim" / "shop.db")
-    return names_and_bytes(tmp_path / "victim")
-
-
-@pytest.fixture
-def evil(shop, tmp_path):
-    filled(tmp_path / "victim" / "shop.db" / "orders")
-    make_victim(tmp_path / "victim" / "shop.db")
-    return shop, linked_database(shop, tmp_path)
-
-
-def test_a_linked_database_is_listed_and_read_and_only_its_link_dropped(evil, tmp_path):
-    cat, before = evil
-    assert cat.databases() == ["evil", "shop"]
-    assert cat.tables("evil")["table"].to_list() == ["orders"]
-    assert len(rows(cat["evil.orders"])) == 3
-    with pytest.raises(lk.InvalidOption, match="not empty"):
-        cat.drop_database("evil")
-    with pytest.warns(UserWarning, match='database evil was a link to ".*/victim/shop.db": the link is gone'):
-        cat.drop_database("evil", cascade=True)
-    assert (cat.databases(), names_and_bytes(tmp_path / "victim")) == (["shop"], before)
-    assert not os.path.lexists(tmp_path / "lake" / "evil.db")
-
-
-def test_nothing_is_made_moved_or_dropped_in_a_linked_database(evil, tmp_path):
-    cat, before = evil
-    for call in (
-        lambda: cat.create_table("evil.new", COLUMNS),
-        lambda: cat.rename_table("evil.orders", "evil.sales"),
-        lambda: cat.rename_table("shop.orders", "evil.sales"),
-        lambda: cat.clone("shop.orders", "evil.copy"),
-    ):
-        with pytest.raises(lk.StorageFailed, match=r'database evil is a link to ".*/victim/shop\.db"'):
-            call()
-    if cat.metastore == "filesystem":
-        with pytest.raises(lk.StorageFailed, match="Connect to the folder above"):
-            cat.drop_table("evil.orders")
-    else:
-        with pytest.warns(UserWarning, match="was left alone"):
-            cat.drop_table("evil.orders")
-    assert names_and_bytes(tmp_path / "victim") == before
-
-
-def test_a_branch_folder_that_is_a_link_is_not_emptied_with_its_table(shop, tmp_path):
-    shop.create_table("shop.o2", COLUMNS).append([{"id": 1, "v": "a"}])
-    victim = make_victim(tmp_path / "victim" / "branch-x" / "snapshot").parent.parent
-    (tmp_path / "lake" / "shop.db" / "o2" / "branch").symlink_to(victim)
-    before = names_and_bytes(victim)
-    shop.drop_table("shop.o2")
-    assert names_and_bytes(victim) == before
-    assert not os.path.lexists(tmp_path / "lake" / "shop.db" / "o2")
-
-
-# ---- A4: names and places that a metastore says ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["../../victim", "..", "../other.db/orders", "a/b", "x$y", "a.b", "", "bad\nname", "\\victim", "."])
-def test_rows_that_are_no_names_lead_nowhere(tmp_path, name):
-    cat = lk.connect(tmp_path / "lake", metastore="jdbc", uri=f"jdbc:sqlite:{tmp_path}/catalog.sqlite")
-    for database in ("shop", "other"):
-        cat.create_database(database)
-    cat.create_table("other.orders", COLUMNS).append([{"id": 1, "v": "a"}])
-    cat.create_table("shop.fine", COLUMNS)
-    filled(tmp_path / "victim")
-    before = names_and_bytes(tmp_path / "victim")
-    with sqlite3.connect(tmp_path / "catalog.sqlite") as database:
-        database.execute("INSERT INTO paimon_tables VALUES ('jdbc', 'shop', ?)", (name,))
-        database.execute("INSERT INTO paimon_tables VALUES ('jdbc', '../victim', 't')")
-    assert cat.tables("shop")["table"].to_list() == ["fine"]
-    assert cat.databases() == ["other", "shop"]
-    with pytest.warns(UserWarning, match="name no table, .*: the rows are gone, and no folder was touched"):
-        cat.drop_database("shop", cascade=True)
-    assert names_and_bytes(tmp_path / "victim") == before
-    assert rows(cat["other.orders"]) == [(1, "a")]
-    assert cat.databases() == ["other"]
-
-
-def test_a_row_whose_folder_is_no_table_goes_alone(tmp_path):
-    cat = lk.connect(tmp_path / "lake", metastore="jdbc", uri=f"jdbc:sqlite:{tmp_path}/catalog.sqlite")
-    cat.create_database("shop")
-    make_victim(tmp_path / "lake" / "shop.db" / "photos")
-    with sqlite3.connect(tmp_path / "catalog.sqlite") as database:
-        database.execute("INSERT INTO paimon_tables VALUES ('jdbc', 'shop', 'photos')")
-    before = names_and_bytes(tmp_path / "lake")
-    with pytest.warns(UserWarning, match='its folder ".*/shop.db/photos" was left alone: no table lies there'):
-        cat.drop_table("shop.photos")
-    assert names_and_bytes(tmp_path / "lake") == before
-    assert cat.tables("shop").height == 0
-
-
 # ---- A9: messages ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +269,29 @@ def test_a_live_file_that_a_message_names_otherwise_stays(tmp_path, how):
         assert how == "an external path"
     assert live.exists()
     assert len(rows(lk.open(tmp_path / "t"))) == 3
+
+
+def test_a_live_file_that_a_file_of_the_past_names_as_its_extra_stays(tmp_path):
+    table = lk.create(tmp_path / "t", COLUMNS)
+    table.append([{"id": 1, "v": "a"}])
+    live = next((tmp_path / "t" / "bucket-0").glob("data-*"))
+    table.commit([message_of(table, lambda file: replace(file, extra_files=(live.name,)))], commit_user="somebody")
+    table.delete(pl.col("id") == 100)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert live.exists()
+    assert rows(lk.open(tmp_path / "t")) == [(1, "a")]
+
+
+def test_a_branch_with_a_link_in_it_is_deleted_whole(tmp_path):
+    table = filled(tmp_path / "t")
+    table.create_branch("b")
+    victim = make_victim(tmp_path / "victim")
+    for name in ("link", "snapshot/link"):
+        (tmp_path / "t" / "branch" / "branch-b" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "t" / "branch" / "branch-b" / name).symlink_to(victim)
+    before = names_and_bytes(victim)
+    table.delete_branch("b")
+    assert (names_and_bytes(victim), (tmp_path / "t" / "branch" / "branch-b").exists()) == (before, False)
 
 
 def test_the_extras_of_a_commit_in_doubt_stay(tmp_path):

@@ -249,7 +249,8 @@ class Hive:
         if not hive_table.is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
             raise StorageFailed(f'"{wanted.layout.root}" is there already, though no table is; move it away first', path=wanted.layout.root)
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
-        if hive_table.is_external(entry) or not schemas.ids(ground):
+        lies_here = any(warehouse.is_below(ground.layout.root, folder) for folder in self._folders(old.database))
+        if hive_table.is_external(entry) or not lies_here or not schemas.ids(ground):
             return
         warehouse.move(ground, wanted.layout.root, [ground.layout.root, wanted.layout.root])
         moved = self.entry(new.database, new.table) or entry

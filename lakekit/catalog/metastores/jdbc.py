@@ -262,7 +262,7 @@ class Jdbc:
                 rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
         except NoTable:
             return {}
-        return {view: text for one, view, text in sorted(rows) if one == database}
+        return {view: text for one, view, text in sorted(rows) if one == database and names.is_table(view)}
 
     def put_view(self, name: Name, text: str) -> None:
         def insert() -> None:
