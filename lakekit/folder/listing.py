@@ -52,7 +52,8 @@ def place(handle: Handle) -> tuple[Storage, str]:
 def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]:
     """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
 
-    A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own.
+    A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
+    lead nowhere below the place that allows the location.
     """
     if _scheme(location) not in ("", "file"):
         handle.check_location(location, option)  # before anything is made of it
@@ -60,7 +61,8 @@ def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]
     handle.check_location(location, option, place=root)
     scheme = _scheme(location)
     root = root.rstrip("/") or "/"
-    return (storages.confined(handle.storage, root) if not scheme or scheme == _scheme(handle.root) else storage), root
+    own = handle.storage if not scheme or scheme == _scheme(handle.root) else storage
+    return storages.confined(own, handle.trusted_place(root)), root
 
 
 def _scheme(location: str) -> str:

@@ -15,7 +15,7 @@ from lakekit import storage as storages
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.meta import schemas
 from lakekit.model.layout import MAIN, Layout, is_plain
-from lakekit.model.locations import Locations
+from lakekit.model.locations import Locations, normalize_location
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.table import TableOptions
 from lakekit.world import REAL
@@ -106,6 +106,12 @@ class Handle:
     def check_location(self, location: str, option: str, *, place: str | None = None) -> None:
         """Raise `LocationNotAllowed` for a location that the table names by an option and that is not allowed; see `Locations.check`."""
         self.layout.locations.check(location, root=self.root, table=self.name, option=option, place=place)
+
+    def trusted_place(self, location: str) -> str:
+        """Return the place that allows a location, as `Locations.base_of`; the location itself where none does."""
+        normalized = normalize_location(location)
+        base = None if normalized is None else self.layout.locations.base_of(normalized, self.root)
+        return location if base is None else base
 
     def with_schema(self, schema: TableSchema) -> Handle:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's."""

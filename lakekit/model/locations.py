@@ -75,9 +75,8 @@ class Locations:
 
         Links below that place lead nowhere; the place itself, which the caller, the catalog or the table's own folder names, may be one.
         """
-        bases = (_base(root), *self.configured, *self.named)
-        found = next((base for base in bases if base is not None and is_at_or_below(location, base)), None)
-        return self._warehouse_of(location) if found is None else found
+        bases = (base for base in (_base(root), *self.configured, *self.named) if base is not None and is_at_or_below(location, base))
+        return max(bases, key=len, default=None) or self._warehouse_of(location)
 
     def _warehouse_of(self, location: str) -> str | None:
         """Return the warehouse where a location lies in it beside the folders of databases."""

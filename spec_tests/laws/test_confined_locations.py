@@ -44,6 +44,10 @@ SHAPES = (
     "{own}/../victim",
     "{own}/../../../victim",
     "{own}-old",
+    "{own}/link",
+    "{own}/link/p=0",
+    "file://{house}/link",
+    "{house}/link/../victim",
     "{other}",
     "file://{other}",
     "{other}/",
@@ -256,6 +260,7 @@ def made(template: Path, top: Path, url: str, case: Drawn) -> tuple[Path, str, s
     facts = {
         "victim": victim,
         "own": own,
+        "house": top / "house",
         "other": top / "house" / "shop.db" / "orders",
         "relative": os.path.relpath(victim),
         "encoded": str(victim).replace("v", "%76"),
@@ -264,13 +269,15 @@ def made(template: Path, top: Path, url: str, case: Drawn) -> tuple[Path, str, s
         "short": str(victim)[:-1],
         "parent": f"{top}/victim/../victim",
     }
+    for link in (own / "link", top / "house" / "link"):
+        link.symlink_to(victim)
     place = case.shape.format(**facts)
     set_options(own, {case.option: place, ALLOWED: "/", **({STRATEGY: "round-robin"} if case.round_robin else {})})
     if case.option == EXTERNAL:
         set_external_paths(own, lambda name: f"{place.rstrip('/')}/{name}")
     then = time.time() - DAYS_S
     for path in top.rglob("*"):
-        os.utime(path, (then, then))
+        os.utime(path, (then, then), follow_symlinks=False)
     return own, place, None if case.allow is None else case.allow.format(**facts)
 
 

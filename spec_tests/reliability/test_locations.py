@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -272,6 +273,34 @@ def test_a_format_table_does_not_say_where_its_files_lie(tmp_path, victim, verb,
     allowed = lk.open(tmp_path / "db.db" / "f", options={ALLOWED: str(victim)})
     assert allowed.files().height == 2
     assert lk.open(tmp_path / "db.db" / "f", options={"path": str(victim / "bucket-0")}).files().height == 1
+
+
+@pytest.mark.parametrize("verb", FORMAT_VERBS)
+@pytest.mark.parametrize("place", ["db.db/f/inbox", "inbox", "inbox/bucket-0"])
+def test_a_place_that_is_allowed_without_a_word_is_no_link_out(tmp_path, victim, verb, place):
+    house = tmp_path / "house"
+    folder_table(house / "db.db" / "f", "format", path=str(house / place))
+    (house / "inbox").symlink_to(victim)
+    (house / "db.db" / "f" / "inbox").symlink_to(victim)
+    before = contents(victim)
+    with suppress(lk.LakekitError):
+        found = FORMAT_VERBS[verb](lk.connect(house)["db.f"])
+        assert "secret" not in repr(found)
+        assert not isinstance(found, pl.DataFrame) or found.is_empty() or verb == "partitions"
+    assert contents(victim) == before
+
+
+def test_an_object_table_behind_a_link_shows_nothing(tmp_path, victim):
+    house = tmp_path / "house"
+    table = folder_table(house / "db.db" / "o", "object", **{"object-location": str(house / "db.db" / "o" / "inbox")})
+    (house / "db.db" / "o" / "inbox").symlink_to(victim)
+    with pytest.raises(lk.LakekitError):
+        table.open("diary.txt")
+    with suppress(lk.LakekitError):
+        table.refresh()
+    assert table.scan().collect().is_empty()
+    (tmp_path / "mine").symlink_to(victim)  # the caller's own word may be a link
+    assert lk.open(table.location, options={"object-location": str(tmp_path / "mine")}).open("diary.txt").read() == b"secret\n"
 
 
 def test_an_object_table_does_not_say_what_it_lists(tmp_path, victim):
