@@ -42,6 +42,8 @@ PLAIN = [
 ALL = [*PATTERNS, *HELPERS, *PLAIN]
 RAW = {"_level", "_file", "_row_kind"}
 """Columns that stored versions have; a table with one of them has no `scan(raw=True)`."""
+FOLDER = 100
+"""Names of partition columns are part of the names of folders, which have 255 bytes at most."""
 LISTED = {",", "."}
 """Characters that the text of an option cannot hold inside a name."""
 
@@ -112,13 +114,19 @@ def is_held(name: str, format_name: str) -> bool:
     return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None if format_name == "avro" else format_name != "orc" or "`" not in name
 
 
+def may_be_listed(name: str) -> bool:
+    """Whether the text of an option may hold a name among others."""
+    return not set(name) & LISTED and name == name.strip()
+
+
 def draw_names(rng: random.Random, kind: Kind, format_name: str) -> Names:
     """A name for each column: any, but without commas and points where an option names it, and of letters and digits in Avro files."""
     drawn: list[str] = []
     columns = {}
     every = [one for one in ALL if is_held(one, format_name)]
     for name in COLUMNS:
-        pool = [one for one in every if one not in drawn and not (name in kind.listed and (set(one) & LISTED or one != one.strip()))]
+        listed, folder = name in kind.listed, name == "p"
+        pool = [one for one in every if one not in drawn and (not listed or may_be_listed(one)) and (not folder or len(one) < FOLDER)]
         columns[name] = name if rng.random() < 0.25 and name not in drawn else rng.choice(pool)
         drawn.append(columns[name])
     columns |= dict(zip(("added", "renamed"), rng.sample([one for one in every if one not in columns.values()], 2), strict=True))
@@ -421,7 +429,7 @@ def main(first: int, last: int) -> None:
     wrong = 0
     for seed in range(first, last):
         with TemporaryDirectory() as folder:
-            found = run(seed, Path(folder))
+            found = run(seed, Path(folder), changes=True)
         if found is not None:
             wrong += 1
             sys.stdout.write(f"{found}\n\n")
