@@ -18,12 +18,11 @@ from lakekit.errors import LakekitError
 from lakekit.options.secrets import is_secret
 from lakekit.sql.excerpt import excerpt, piece
 from lakekit.storage import object as objects
-from spec_tests.longer import some
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DRAWS = settings(max_examples=some([120, 1500], 1)[0], deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+DRAWS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 S3 = [
     *("s3.secret-key", "s3a.secret.key", "fs.s3a.secret.key", "aws_secret_access_key", "secret_access_key", "AWS_SECRET_ACCESS_KEY"),
     *("s3.access-key", "fs.s3a.access.key", "aws_access_key_id", "s3.session.token", "aws_session_token", "aws_token", "session_token"),

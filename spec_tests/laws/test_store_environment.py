@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import lakekit as lk
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
 from lakekit.storage import object as objects, store_options
-from spec_tests.longer import some
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
@@ -254,7 +253,7 @@ def test_an_endpoint_that_is_no_url_is_refused(scheme: str, endpoint: str) -> No
     assert "hidden" not in str(raised.value)
 
 
-@settings(max_examples=some([60, 600], 1)[0], deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["s3", "oss", "s3a"]),
     st.text(min_size=1, max_size=12).map(lambda text: text.replace("/", "").replace("@", "") or "b"),

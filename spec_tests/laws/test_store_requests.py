@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from lakekit.errors import CommitStateUnknown, StorageFailed
 from lakekit.storage import object as objects, probe
 from lakekit.storage.put_once import put_once
-from spec_tests.longer import some
 from spec_tests.reliability.s3_server import Asked, S3Server
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def test_another_claim_under_way_is_waited_for(server: S3Server) -> None:
     assert put_once(storage, server.url(CLAIM), b"mine")
 
 
-@settings(max_examples=some([60, 800], 1)[0], deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from([None, "drop", "reset", "lose", "lose-reset", "503", "lose-500", "403", "expired", "409"]), max_size=6),
     st.lists(st.sampled_from([None, None, "reset", "503", "cut"]), max_size=4),
