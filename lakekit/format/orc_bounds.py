@@ -193,6 +193,8 @@ def _run(data: bytes, at: int) -> tuple[int, int]:
         end = at + (count * width + 7) // 8
         if width < 63:
             return count * ((1 << width) - 1), end
+        if end > len(data):
+            raise IndexError
         values = np.frombuffer(data[at : at + count * 8], ">i8")
         return count * _greater(int(values.min(initial=0)), int(values.max(initial=0))), end
     if kind == 2:
@@ -219,9 +221,11 @@ def _patched(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
 
 
 def _sum(data: bytes, width: int, count: int) -> int:
-    """The sum of `count` numbers of so many bits each, the highest first."""
+    """The sum of `count` numbers of so many bits each, the highest first. Raises `IndexError` where the data ends."""
     if not count:
         return 0
+    if len(data) * 8 < count * width:
+        raise IndexError
     bits = np.unpackbits(np.frombuffer(data, np.uint8))[: count * width].reshape(-1, width)
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
 

@@ -68,6 +68,14 @@ def test_runs_are_bounded(data, second, total):
         assert orc_bounds.total_bound(bytes.fromhex(data), second=second) >= total
 
 
+@given(st.binary(max_size=60), st.booleans())
+def test_any_bytes_are_bounded_or_corrupt(data, second):
+    try:
+        assert orc_bounds.total_bound(data, second=second) >= 0
+    except Corrupt as wrong:
+        assert "a length" in str(wrong)
+
+
 def test_lengths_below_zero_are_corrupt_and_the_process_lives(tmp_path):
     """One flipped bit: Arrow read where nothing is, and the process ended."""
     t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, options={"file.format": "orc"})
