@@ -93,6 +93,8 @@ class _Run:
 
     def write(self, frame: pl.DataFrame) -> None:
         while frame.height:
+            if self.open is not None and not self.open.can_add(frame):
+                self.roll()
             if self.open is None:
                 self.open = _File(self.target, self.shape, self.next_sequence)
                 self.paths += self.open.paths
@@ -141,6 +143,10 @@ class _File:
             raise
         self.narrow = _narrow(target.handle.schema.fields, shape.format_name)
         self.collecting = Collecting(shape.collected, self.encoder.told)
+
+    def can_add(self, frame: pl.DataFrame) -> bool:
+        """Return whether the file may have these rows beside its own."""
+        return self.encoder.can_add(frame)
 
     def room(self, frame: pl.DataFrame) -> int:
         """How many of these rows come before the next look at the size."""

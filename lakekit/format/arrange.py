@@ -31,12 +31,13 @@ FIRST_DAY_NS = -106_751 * 86_400 * 10**9
 class Form:
     """What one encoder wants.
 
-    `pairs`: maps come as lists of entries, which may have null keys, but for those whose keys are texts. `count_times`, `count_timestamps`: TIME, and
-    timestamps of up to 6 digits, come as the whole numbers that they are stored as.
+    `pairs`: maps come as lists of entries, which may have null keys, but for those whose keys are texts, unless `null_texts`.
+    `count_times`, `count_timestamps`: TIME, and timestamps of up to 6 digits, come as the whole numbers that they are stored as.
     """
 
     format_name: str
     pairs: bool = False
+    null_texts: bool = False
     count_times: bool = False
     count_timestamps: bool = False
 
@@ -146,7 +147,7 @@ def _map(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
     offsets, entries = _offsets(array)
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
-    if keys.null_count and not (form.pairs and key.nullable and key.root not in STRINGS):  # keys of an Avro map are texts, without any null
+    if keys.null_count and not (form.pairs and key.nullable and (form.null_texts or key.root not in STRINGS)):  # texts are keys of an Avro map, without null
         raise refuse_null_key(name, form.format_name)
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)

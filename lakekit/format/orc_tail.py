@@ -148,7 +148,8 @@ def _told(marks: Marks | None, names: Mapping[int, str] | None, start: int, end:
         marks.add(start, end - start, (names or {}).get(part.number, f"member {part.number}"), part.value)
 
 
-def _message(parts: list[Part]) -> bytes:
+def build_message(parts: list[Part]) -> bytes:
+    """Return the bytes of a message of these members."""
     out = bytearray()
     for number, value in parts:
         _put_varint(out, number << 3 | (0 if isinstance(value, int) else 2))
@@ -245,7 +246,7 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
     return length, at
 
 
-def _chunk(data: bytes, tail: Tail) -> bytes:
+def store_chunks(data: bytes, tail: Tail) -> bytes:
     """The same bytes as chunks that are stored as they are."""
     if tail.codec == "none":
         return data
@@ -411,16 +412,16 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
         begin = stripe.offset
         body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
         footer, more = _stripe_footer(footer_of(tail, stripe), columns, numbers, moved, tail)
-        packed = _chunk(footer, tail)
+        packed = store_chunks(footer, tail)
         sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
-        stripes.append(_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
+        stripes.append(build_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
         for piece in (body, more, packed):
             out += piece
     kept = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
-    added = [Part(2, len(out)), *(Part(3, one) for one in stripes), *(Part(4, t) for t in _types(root))]
-    packed = _chunk(_message([*added, *kept]), tail)
+    added = [Part(2, len(out)), *(Part(3, one) for one in stripes), *(Part(4, t) for t in type_messages(root))]
+    packed = store_chunks(build_message([*added, *kept]), tail)
     replaced = {1: len(packed), 5: 0, 7: 0}
-    postscript = _message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
+    postscript = build_message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
     return bytes(out) + packed + postscript + bytes([len(postscript)])
 
 
@@ -442,14 +443,15 @@ def _changed(column: Column, *, maps: bool, timestamps: bool) -> Column:
     return Column(column.kind, column.number, column.parts, children, column.names)
 
 
-def _types(root: Column) -> Iterator[bytes]:
+def type_messages(root: Column) -> Iterator[bytes]:
+    """Yield the message of each type of a tree, in preorder."""
     numbers = {id(column): at for at, column in enumerate(root.walk())}
     for column in root.walk():
         below = bytearray()
         for child in column.children:
             _put_varint(below, numbers[id(child)])
         own = [part for part in column.parts if part.number not in (1, 2, 3)]
-        yield _message([Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own])
+        yield build_message([Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own])
 
 
 def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
@@ -459,7 +461,7 @@ def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int,
         members = parse_members(stream)
         kind, number = whole_of(members, 1), whole_of(members, 2)
         at = moved.get((number, kind), numbers.get(number, 0))
-        made.append(Part(1, _message([Part(1, kind), Part(2, at), Part(3, whole_of(members, 3))])))
+        made.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, whole_of(members, 3))])))
     encodings = all_of(footer, 2)
     more = bytearray()
     kinds = []
@@ -468,11 +470,11 @@ def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int,
         encoding = encodings[old] if 0 <= old < len(encodings) else b""
         kinds.append(Part(2, b"" if column.kind == STRUCT else encoding))
         if column.zeros:
-            zeros = _chunk(_zeros(encoding, tail.counts[old]), tail)
+            zeros = store_chunks(_zeros(encoding, tail.counts[old]), tail)
             more += zeros
-            made.append(Part(1, _message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
+            made.append(Part(1, build_message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
     rest = [part for part in footer if part.number not in (1, 2, 3)]
-    return _message([*made, *kinds, Part(3, b"UTC"), *rest]), bytes(more)  # Arrow may not have the rules of the writer's zone
+    return build_message([*made, *kinds, Part(3, b"UTC"), *rest]), bytes(more)  # Arrow may not have the rules of the writer's zone
 
 
 def _zeros(encoding: bytes, count: int) -> bytes:

@@ -4,11 +4,15 @@ Every type carries the attribute `paimon.id`. TIME is an int of milliseconds; CH
 either. Instants are true ones, in UTC: a Java reader with `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in
 UTC (FORMAT 7.5).
 
+A map with a null key is more than Arrow's writer takes. A file whose first rows have one is written with lists of entries into memory, and goes to its sink as
+a file of maps (`orc_maps`); where a null key comes later, `can_add` says that it belongs into another file.
+
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
 """
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -16,6 +20,7 @@ from pyarrow import orc
 
 from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
+from lakekit.format import orc_maps
 from lakekit.format.arrange import Form, arranged, arrow_type, rebased
 from lakekit.format.parquet_schema import nested_id
 from lakekit.format.writing import map_types, refuse_name, refuse_type
@@ -41,6 +46,8 @@ FIRST_RATIO = 0.2
 """What encoding leaves of the bytes in memory, before a stripe has told."""
 ROWS_AT_ONCE = 65536
 _FORM = Form(format_name="orc", count_times=True)
+_ENTRIES = Form(format_name="orc", count_times=True, pairs=True, null_texts=True)
+_MAPS = frozenset({"MAP", "MULTISET"})
 _REFUSED = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
 
@@ -110,19 +117,40 @@ class OrcEncoder:
                 feature="file.format.orc",
             )
         self._fields, self._sink = tuple(fields), _Counted(sink)
-        self._schema = pa.schema([_named(field) for field in fields])
         stripe = how.block_bytes or _stripe(how) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (how.file_bytes or STRIPE_BYTES * 8) // 8))
-        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=stripe, batch_size=max(1024, how.batch_rows))
+        self._how = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, how.batch_rows)}
+        self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
+        self._memory: _Counted | None = None
+        self._begin(_FORM)
         self._raw_bytes = self._told_bytes = self._told_size = 0
+
+    def _begin(self, form: Form) -> None:
+        """Begin the file; in memory where its maps are written as lists of entries."""
+        self._form = form
+        self._schema = pa.schema([_named(field, form) for field in self._fields])
+        self._memory = _Counted(BytesIO()) if form.pairs else None
+        self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
+
+    def can_add(self, frame: pl.DataFrame) -> bool:
+        """Return whether the file may have these rows: null keys of maps only where its first rows have some."""
+        return self._form.pairs or not self._raw_bytes or not self._has_null_keys(frame)
+
+    def _has_null_keys(self, frame: pl.DataFrame) -> bool:
+        return any(_has_null_keys(frame.get_column(field.name).to_arrow(), field.type) for field in self._maps)
 
     @property
     def size_bytes(self) -> int:
         """Bytes that went to the sink, and what the stripe under way will add if it compresses as those before it."""
         ratio = self._told_size / self._told_bytes if self._told_bytes else FIRST_RATIO
-        return self._sink.size + int((self._raw_bytes - self._told_bytes) * ratio)
+        return self._written_bytes() + int((self._raw_bytes - self._told_bytes) * ratio)
+
+    def _written_bytes(self) -> int:
+        return self._sink.size if self._memory is None else self._memory.size
 
     def write(self, frame: pl.DataFrame) -> None:
         """Adds rows; whole stripes go to the sink at once."""
+        if self._maps and not self._raw_bytes and frame.height and self._has_null_keys(frame):
+            self._begin(_ENTRIES)
         for start in range(0, frame.height, ROWS_AT_ONCE):
             self._add(frame.slice(start, ROWS_AT_ONCE))
 
@@ -134,21 +162,24 @@ class OrcEncoder:
         if not self._raw_bytes:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
+        if self._memory is not None:
+            data, self._memory = orc_maps.with_maps(self._memory.sink.getvalue()), None
+            self._sink.write(data)
         self._told_bytes = self._raw_bytes
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
         for field, wanted in zip(self._fields, self._schema, strict=True):
-            found = arranged(frame.get_column(field.name), field, _FORM)
+            found = arranged(frame.get_column(field.name), field, self._form)
             if field.type.holds(TIMESTAMPS):
                 _refuse_old_fractions(found, field.type, field.name)
             if field.type.is_nested:
                 found = rebased(found)  # Arrow's writer takes no account of where a part of a struct begins
             arrays.append(found.cast(wanted.type))
-        before = self._sink.size
+        before = self._written_bytes()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
-        if self._sink.size > before and self._raw_bytes:
-            self._told_bytes, self._told_size = self._raw_bytes, self._sink.size
+        if self._written_bytes() > before and self._raw_bytes:
+            self._told_bytes, self._told_size = self._raw_bytes, self._written_bytes()
         self._raw_bytes += max(1, int(frame.estimated_size()))
 
 
@@ -166,34 +197,54 @@ def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
     elif t.root == "ARRAY":
         _refuse_old_fractions(array.values, part(t.element), name)
     elif t.root in ("MAP", "MULTISET"):
-        for inner, of_inner in zip((array.keys, array.items), map_types(t), strict=True):
+        parts = (array.keys, array.items) if pa.types.is_map(array.type) else (array.values.field(0), array.values.field(1))
+        for inner, of_inner in zip(parts, map_types(t), strict=True):
             _refuse_old_fractions(inner, of_inner, name)
     elif t.root == "ROW":
         for i, field in enumerate(t.fields):
             _refuse_old_fractions(array.field(i), field.type, f"{name}.{field.name}")
 
 
+def _has_null_keys(array: pa.Array, t: DataType) -> bool:
+    """Return whether a map in a value of type `t` has a null key; what lies below nulls counts too."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    if t.root == "ROW":
+        inner = [(chunk.field(i), field.type) for chunk in chunks for i, field in enumerate(t.fields)]
+    elif t.root == "ARRAY":
+        inner = [(chunk.values, part(t.element)) for chunk in chunks]
+    elif t.root in _MAPS:
+        entries = [chunk.values for chunk in chunks]
+        if any(entry.field(0).null_count for entry in entries):
+            return True
+        inner = [(entry.field(i), of) for entry in entries for i, of in enumerate(map_types(t))]
+    else:
+        return False
+    return any(_has_null_keys(values, of) for values, of in inner if of.is_nested)
+
+
 # ---- ids ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _named(field: Field) -> pa.Field:
-    return _with_id(field.name, field.type, field.id, (field.id, 1))
+def _named(field: Field, form: Form) -> pa.Field:
+    return _with_id(field.name, field.type, field.id, (field.id, 1), form)
 
 
-def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int]) -> pa.Field:
+def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int], form: Form) -> pa.Field:
     """The Arrow field of a type whose parts all say their ids: `place` are the id of the field it lies in and its depth below that."""
     owner, depth = place
     below = (owner, depth + 1)
     match t.root:
         case "ARRAY":
-            found = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below))
+            found = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below, form))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            found = pa.map_(_with_id("key", key.not_null(), nested_id(owner, depth, key=True), below), _with_id("value", value, nested_id(owner, depth), below))
+            ids = nested_id(owner, depth, key=True), nested_id(owner, depth)
+            fields = _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form), _with_id("value", value, ids[1], below, form)
+            found = pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"})) if form.pairs else pa.map_(*fields)
         case "ROW":
-            found = pa.struct([_named(field) for field in t.fields])
+            found = pa.struct([_named(field, form) for field in t.fields])
         case _:
-            found = arrow_type(t, _FORM)
+            found = arrow_type(t, form)
     return pa.field(name, found, t.nullable, {"paimon.id": str(field_id)})
 
 

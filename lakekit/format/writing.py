@@ -63,6 +63,9 @@ class Encoder(Protocol):
     def size_bytes(self) -> int:
         """Bytes that went to the sink, and a fair estimate of what is buffered."""
 
+    def can_add(self, frame: pl.DataFrame) -> bool:
+        """Return whether the file may have these rows beside those that it has; another file may."""
+
     def write(self, frame: pl.DataFrame) -> None:
         """Adds rows. Raises `ValueOutOfRange` for what the format cannot hold."""
 
@@ -112,9 +115,9 @@ def refuse_null(column: str, t: DataType) -> ValueOutOfRange:
 
 
 def refuse_null_key(column: str, format_name: str) -> ValueOutOfRange:
-    """The error for a null key of a map. ORC files of the reference have them, and Arrow, which writes ours, has none."""
+    """The error for a null key of a map. A file of a format table that began without one cannot take one."""
     why = (
-        "which lakekit reads from orc files and does not write: leave the entry out, or write with the Java engine"
+        "which an orc file can have where its first rows have one: sort the rows so, or leave the entry out"
         if format_name == "orc"
         else f"which {format_name} files do not have"
     )

@@ -160,15 +160,15 @@ def test_names_of_columns_that_are_taken(tmp_path, column):
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("key", ["STRING", "INT"])
 def test_null_keys_of_maps(tmp_path, format_name, key):
-    """Where a format, or the reference's writer of it, has no null key, there is none; Avro holds one among numbers."""
+    """Where a format, or the reference's writer of it, has no null key, there is none; Avro holds one among numbers, ORC any."""
     t = lk.create(tmp_path / "t", {"k": "INT", "m": f"MAP<{key}, INT>"}, options={"file.format": format_name})
     t.append([{"k": 1, "m": {}}])
     row = {"k": 2, "m": [{"key": None, "value": 5}, {"key": "a" if key == "STRING" else 1, "value": 6}]}
-    if (format_name, key) == ("avro", "INT"):
+    if format_name == "orc" or (format_name, key) == ("avro", "INT"):
         t.append([row])
         assert t.scan().filter(pl.col("k") == 2).collect().to_dicts() == [row]
         return
-    refused(t, lambda: t.append([row]), ValueOutOfRange, r"null key.*leave the entry out" if format_name == "orc" else "null key")
+    refused(t, lambda: t.append([row]), ValueOutOfRange, "null key")
 
 
 @pytest.mark.long
