@@ -80,7 +80,7 @@ def _statistics_modes(schema: TableSchema, options: TableOptions) -> Iterator[tu
 
 def _check_codecs(schema: TableSchema, options: TableOptions) -> None:
     """Refuse a codec that the files of a table cannot have; raises `Unsupported`."""
-    codec_named(options.manifest_compression)
+    _check_codec("manifest.compression", options.manifest_format, options.manifest_compression)
     levels = {*options.file_format_per_level, *options.file_compression_per_level} if schema.primary_keys else set()
     files = {(options.file_format, options.file_compression)}
     files |= {
@@ -90,16 +90,17 @@ def _check_codecs(schema: TableSchema, options: TableOptions) -> None:
     if options.changelog_producer != "none":
         files.add((options.changelog_file_format or options.file_format, options.changelog_file_compression or options.file_compression))
     for name, compression in sorted(files):
-        codecs: Mapping[str, str] | None = {"parquet": parquet_write.CODECS, "orc": orc_write.CODECS}.get(name.strip().lower())
-        if codecs is None:
-            codec_named(compression)
-        elif compression.lower() not in codecs:
-            known = ", ".join(codecs)
-            raise Unsupported(f"file.compression {compression!r}: {name} files are compressed by one of {known}", feature="file.compression")
+        _check_codec("file.compression", name, compression)
 
 
-def _is_above_zero(text: str) -> bool:
-    return text.strip("0 ") != "" and not text.startswith("-")
+def _check_codec(key: str, format_name: str, compression: str) -> None:
+    """Raise `Unsupported` for a codec that files of a format cannot have."""
+    codecs: Mapping[str, str] | None = {"parquet": parquet_write.CODECS, "orc": orc_write.CODECS}.get(format_name.strip().lower())
+    if codecs is None:
+        codec_named(compression)
+    elif compression.lower() not in codecs:
+        known = ", ".join(codecs)
+        raise Unsupported(f"{key} {compression!r}: {format_name} files are compressed by one of {known}", feature="file.compression")
 
 
 def _is_size_above_zero(text: str) -> bool:

@@ -56,7 +56,8 @@ _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.stri
 class Job:
     """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number.
 
-    `table`: the table with its own options, where those of `handle` keep tasks from compacting.
+    `table`: the table with its own options, where those of `handle` keep tasks from compacting. `identifier`: the number of the commit among its user's,
+    where it is known before the tasks.
 
     `columns`: the names of the frame's columns, where Spark has them under those of `plain`; it finds no column of a function whose name has a dot.
     """
@@ -70,6 +71,7 @@ class Job:
     signs: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
     table: Handle | None = None
+    identifier: int | None = None
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -151,7 +153,7 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     try:
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
-        messages = writers.prepare()
+        messages = writers.prepare(identifier=job.identifier)
     except ANSWERED as wrong:
         answer = refused(wrong)
     else:

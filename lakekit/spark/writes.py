@@ -92,12 +92,17 @@ def write(
         commit_user=commit_user or handle.new_commit_user(),
         replaces=overwrite is not None,
         batch=is_batch,
+        identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
         cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
-    return committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    done = committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    interval = handle.options.full_compaction_interval
+    if identifier is not None and interval > 1 and identifier % interval == 0:  # buckets of earlier commits, of which no task had rows
+        compact_job(job, messages, identifier=identifier)
+    return done
 
 
 def _session_of(df: DataFrame) -> SparkSession:

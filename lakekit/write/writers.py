@@ -253,7 +253,8 @@ class Writers:
         if interval < 1 or self.handle.options.write_only or not is_due:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
-            self._written |= set(self._looked(_places_with_new_files))
+            places = self._looked(_places_with_new_files)
+            self._written |= {place for place in places if self._share is None or self._share.meets(*place)}
         self._is_compacted = True
         self.compact_places(list(self._written), full=True)
         self._written.clear()

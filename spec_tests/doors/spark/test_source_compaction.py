@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import lakekit as lk
+import lakekit.spark as ls
 from lakekit.care import compact as compaction
 from lakekit.errors import Conflict
 from lakekit.spark import attach, register, source
@@ -70,6 +71,16 @@ def test_insert_overwrite_and_stream_are_seen(known, tmp_path, options):
     assert held(table) == [(3, 3), (4, 4), (5, 5)]
     assert 0 not in table.files()["level"].to_list()
     assert table.check(deep=True).ok
+
+
+def test_counted_writes_compact_fully_every_n_commits(known, tmp_path):
+    table = made(tmp_path / "t", **{"bucket": "4", "full-compaction.delta-commits": "3", "num-sorted-run.compaction-trigger": "99"})
+    found = []
+    for number in range(7):
+        ls.write(known.createDataFrame([(number, number)], "k int, v int"), table, commit_user="u", identifier=number)
+        found.append(0 in table.files()["level"].to_list())
+    assert found == [False, True, True, False, True, True, False]
+    assert held(table) == [(number, number) for number in range(7)]
 
 
 # ---- without a session: the calls that Spark makes ------------------------------------------------------------------------------------------
