@@ -26,6 +26,9 @@ MOST_LEVELS = 1 << 20
 MOST_BATCH_ROWS = 1 << 24
 """Rows that an engine makes arrays for at once; more do not fit its memory."""
 _MANIFEST_FORMATS = ("avro", "orc", "parquet")
+_SPILL_CODECS = ("none", "lz4", "lzo", "zstd")
+_STREAM_MODES = ("none", "compact-bucket-table", "file-monitor")
+_VECTOR_FORMATS = ("parquet", "orc", "avro", "lance", "vortex", "mosaic")
 _TAG_MODES = ("none", "process-time", "watermark", "batch")
 _PREFIXES = ("data-file.prefix", "changelog-file.prefix")
 
@@ -144,6 +147,10 @@ RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "metastore.tag-to-partition.preview": (lambda text: text.lower() in _TAG_MODES, f"there are {', '.join(_TAG_MODES)}"),
     "read.batch-size": (lambda text: 1 <= int(text) <= MOST_BATCH_ROWS, f"it is between 1 and {MOST_BATCH_ROWS} rows"),
     "scan.manifest.parallelism": (lambda text: int(text) >= 1, "it is 1 or more"),
+    "sort-spill-threshold": (lambda text: int(text) >= 2, "it cannot be smaller than 2"),
+    "spill-compression": (lambda text: text.lower() in _SPILL_CODECS, f"there are {', '.join(_SPILL_CODECS)}"),
+    "stream-scan-mode": (lambda text: text.lower() in _STREAM_MODES, f"there are {', '.join(_STREAM_MODES)}"),
+    "vector.file.format": (lambda text: text.lower() in _VECTOR_FORMATS, f"there are {', '.join(_VECTOR_FORMATS)}"),
     "page-size": (_is_size_above_zero, "it is more than 0"),
     **dict.fromkeys(_PREFIXES, (_is_file_prefix, "a name of a file has no / in it")),
 }

@@ -17,8 +17,7 @@ from lakekit.change.merging import check_merging
 from lakekit.change.option_values import check_values
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.files.indexing import indexes_of, unread
-from lakekit.lsm import rule
-from lakekit.lsm.aggregates.contract import KNOWN
+from lakekit.lsm import aggregates, rule
 from lakekit.options.features import check_readable
 from lakekit.options.table import TableOptions
 
@@ -191,12 +190,14 @@ def check_writable(schema: TableSchema, before: TableSchema | None = None) -> No
 
 def _unwritable(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
-        for name, function in rule.of(schema).functions.items():
-            known = KNOWN.get(function.name)
-            reason = known.refuses(function) if known is not None else None
-            if reason is not None:
-                key = f"fields.{name}.aggregate-function"
-                return InvalidOption(f"{reason} Every write would refuse the option {key!r}", key=key, value=function.name)
+        merge_rule = rule.of(schema)
+        for name in merge_rule.functions:
+            try:
+                aggregates.check(merge_rule, [name])
+            except InvalidOption as error:
+                return error
+            except Unsupported:
+                continue  # of a function that is not there, or not installed, other checks speak
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     try:
         indexes_of(schema, options)

@@ -46,7 +46,12 @@ ELSEWHERE = frozenset(
     variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth
     variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio vector-index.search-mode vector-search.distribute.enabled
     vector-search.lateral-join.batch-size vector.file.format vector.target-file-size visibility-callback.check-interval visibility-callback.enabled
-    visibility-callback.timeout
+    visibility-callback.timeout metadata.iceberg.storage
+    metadata.iceberg.compaction.max.file-num metadata.iceberg.compaction.min.file-num metadata.iceberg.database
+    metadata.iceberg.delete-after-commit.enabled metadata.iceberg.format-version metadata.iceberg.glue.skip-archive
+    metadata.iceberg.hadoop-conf-dir metadata.iceberg.hive-client-class metadata.iceberg.hive-conf-dir metadata.iceberg.hive-skip-update-stats
+    metadata.iceberg.manifest-compression metadata.iceberg.manifest-legacy-version metadata.iceberg.previous-versions-max
+    metadata.iceberg.storage-location metadata.iceberg.table metadata.iceberg.uri
     """.split()  # noqa: SIM905 - a hundred words
 )
 

@@ -41,6 +41,10 @@ FAILING = [
     ("read.batch-size", "-1"),
     ("record-level.expire-time", "1 ms"),
     ("rowkind.field", "v"),
+    ("sort-spill-threshold", "1"),
+    ("spill-compression", "x"),
+    ("stream-scan-mode", "x"),
+    ("vector.file.format", "x"),
 ]
 USABLE = [
     ("branch", "main"),
@@ -57,6 +61,9 @@ USABLE = [
     ("page-size", "64 kb"),
     ("read.batch-size", "1"),
     ("scan.manifest.parallelism", "1"),
+    ("sort-spill-threshold", "2"),
+    ("spill-compression", "lz4"),
+    ("stream-scan-mode", "file-monitor"),
 ]
 
 

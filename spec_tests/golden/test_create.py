@@ -200,6 +200,7 @@ def test_unknown_options_are_kept_and_those_near_a_known_one_warned_of(tmp_path)
 
 UNWRITABLE = [
     ({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}, "Data type for sum column must be 'NumericType' but was 'STRING'"),
+    ({"merge-engine": "aggregation", "fields.v.aggregate-function": "hll_sketch"}, "Data type for hll sketch column must be 'VarBinaryType'"),
     ({"file-index.bsi.columns": "v"}, "bsi index does not take column v"),
     ({"file-index.bsi.columns": "z"}, "'z', which is no column"),
     *(({"file-index.bitmap.columns": name}, f"bitmap index does not take column {name}") for name in ("dec", "byt", "bin", "arr")),

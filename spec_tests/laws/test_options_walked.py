@@ -26,6 +26,9 @@ MEANT = {
     "global-index.external-path": "file:///indexes",
     "metastore.tag-to-partition.preview": "watermark",
     "page-size": "64 kb",
+    "spill-compression": "lz4",
+    "stream-scan-mode": "file-monitor",
+    "vector.file.format": "parquet",
 }
 """Options whose texts are looked at."""
 OUT_OF_PLACE = {"auto-create": "true", "materialized-table": "v"}
