@@ -371,7 +371,11 @@ def test_a_writer_that_is_killed(table, when):
 
 def test_compressions_and_formats_that_are_none(tmp_path):
     for options in ({"file.compression": "zip"}, {"file.format": "avro", "file.compression": "lz4"}):
-        t = lk.create(tmp_path / str(len(os.listdir(tmp_path))), {"k": "INT"}, options=options)  # noqa: PTH208
+        path = tmp_path / str(len(os.listdir(tmp_path)))  # noqa: PTH208
+        with pytest.raises((InvalidOption, Unsupported), match=r"compress|codec"):
+            lk.create(path, {"k": "INT"}, options=options)
+        codec = {"file.compression": options.pop("file.compression")}
+        t = lk.create(path, {"k": "INT"}, options=options).with_options(codec)
         refused(t, lambda t=t: t.append([{"k": 1}]), (InvalidOption, Unsupported), "compress|codec")
 
 
