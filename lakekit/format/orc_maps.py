@@ -69,7 +69,8 @@ def _is_marked(column: Column) -> bool:
 def _stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]) -> tuple[bytes, bytes, bytes]:
     """Its index streams, its data streams and its footer, without those of columns that are gone."""
     footer = orc_tail.footer_of(tail, stripe)
-    index, body, streams = bytearray(), bytearray(), []
+    index, body = bytearray(), bytearray()
+    streams: list[Part] = []
     start = stripe.offset
     for text in orc_tail.all_of(footer, 1):
         parts = orc_tail.parse_members(text)

@@ -13,7 +13,7 @@ Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import orc
@@ -118,7 +118,7 @@ class OrcEncoder:
             )
         self._fields, self._sink = tuple(fields), _Counted(sink)
         stripe = how.block_bytes or _stripe(how) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (how.file_bytes or STRIPE_BYTES * 8) // 8))
-        self._how = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, how.batch_rows)}
+        self._how: dict[str, Any] = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, how.batch_rows)}
         self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
         self._memory: _Counted | None = None
         self._begin(_FORM)
@@ -128,7 +128,8 @@ class OrcEncoder:
         """Begin the file; in memory where its maps are written as lists of entries."""
         self._form = form
         self._schema = pa.schema([_named(field, form) for field in self._fields])
-        self._memory = _Counted(BytesIO()) if form.pairs else None
+        self._buffer = BytesIO()
+        self._memory = _Counted(self._buffer) if form.pairs else None
         self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
@@ -163,8 +164,8 @@ class OrcEncoder:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
         if self._memory is not None:
-            data, self._memory = orc_maps.with_maps(self._memory.sink.getvalue()), None
-            self._sink.write(data)
+            self._memory = None
+            self._sink.write(orc_maps.with_maps(self._buffer.getvalue()))
         self._told_bytes = self._raw_bytes
 
     def _add(self, frame: pl.DataFrame) -> None:
