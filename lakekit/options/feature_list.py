@@ -130,13 +130,13 @@ TABLES = (
     sequence.field | yes | yes | columns that say which version is newer
     sequence-group | yes | yes | groups of columns with a sequence of their own
     ignore-delete | yes | yes | deletes that are left out
-    rowkind.field | yes | yes | a column that holds the row kind
+    rowkind.field | yes | yes | a column that holds the row kind; at level 0 kinds count as in Java, not the counts of pypaimon 2.1.0
     """,
     """
     aggregate | ENGINE 3.4
-    aggregate.sum | yes | yes | sum, with retraction
-    aggregate.product | yes | yes | product, with retraction
-    aggregate.count | yes | yes | count of engine 0.8
+    aggregate.sum | yes | yes | sum, with retraction; whole numbers wrap as in engine 1.4.2, where 2.x raises an error
+    aggregate.product | yes | yes | product, with retraction; whole numbers wrap as in engine 1.4.2, where 2.x raises an error
+    aggregate.count | yes | yes | count as in engine 0.8; engines since 0.9 refuse it
     aggregate.max | yes | yes | largest
     aggregate.min | yes | yes | smallest
     aggregate.last_value | yes | yes | newest value, null or not
@@ -147,7 +147,7 @@ TABLES = (
     aggregate.listagg | yes | yes | texts joined by a delimiter
     aggregate.bool_and | yes | yes | whether all are true
     aggregate.bool_or | yes | yes | whether any is true
-    aggregate.collect | yes | yes | elements of arrays, distinct or not, with retraction
+    aggregate.collect | yes | yes | elements of arrays, distinct or not, with retraction; distinct ones in order as in 2.x, by hash in 1.4.2
     aggregate.merge_map | yes | yes | union of maps, with retraction
     aggregate.merge_map_with_keytime | yes | yes | union of maps whose values carry their time
     aggregate.nested_update | yes | yes | rows of an array replaced by key, with retraction
