@@ -288,7 +288,7 @@ def _busy(function: Callable[[A], B], item: A) -> B:
 # ---- a process apart ---------------------------------------------------------------------------------------------------------------------------
 
 
-class Helper:
+class ProcessApart:
     """A process that answers bytes with bytes and may die of them: `python -m MODULE`, which calls `answer_requests`. It ends when this process does."""
 
     def __init__(self, module: str) -> None:
@@ -360,7 +360,7 @@ _SIGNALS = frozenset(signal.Signals)
 
 
 def answer_requests(answer: Callable[[bytes], bytes]) -> None:
-    """Answers what `Helper.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
+    """Answers what `ProcessApart.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while (request := _received(sys.stdin.buffer)) is not None:

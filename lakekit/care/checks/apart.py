@@ -37,7 +37,7 @@ def check(asked: Asked, notes: Notes) -> bool:
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
         return False
     try:
-        answer = _helper().ask(request)
+        answer = _decoder().ask(request)
     except OSError:  # no process could be started
         return False
     if isinstance(answer, str):
@@ -61,8 +61,8 @@ def _hashes(asked: Asked) -> Hashes | None:
 
 
 @lru_cache(maxsize=1)
-def _helper() -> world.Helper:
-    return world.Helper(_MODULE)
+def _decoder() -> world.ProcessApart:
+    return world.ProcessApart(_MODULE)
 
 
 def _answer(request: bytes) -> bytes:
