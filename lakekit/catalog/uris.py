@@ -101,6 +101,6 @@ def hidden(uri: str) -> str:
     user, at, place = rest.rpartition("@")
     if slashes and at and ":" in user:
         uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{place}"
-    elif (before := head[found.end() :].rpartition("@")[0]) and not before.endswith(":"):
+    elif head[found.end() :].rpartition("@")[0] not in ("", "thin:", "oci:"):
         uri = f"{found[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
     return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)

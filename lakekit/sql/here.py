@@ -242,7 +242,8 @@ class Here:
         try:
             return parse(text)
         except ValueError as wrong:
-            raise InvalidOption(f"{text} is no type: {wrong}", key="sql", value=text) from None
+            failure = without_secrets(f"{text} is no type: {wrong}")
+        raise InvalidOption(failure, key="sql", value=without_secrets(text))
 
     def type_text(self, t: DataType) -> str:
         """As `t.to_sql()` writes it."""
