@@ -28,7 +28,6 @@ from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
 from lakekit.sql.words import Words, hinted, statements, whole
 from lakekit.storage.refusal import typed_refusals
-from lakekit.table.folder_tables import FormatTable
 from lakekit.types import Field, parse
 from lakekit.write import incoming
 from lakekit.write.spot import Remedies
@@ -252,8 +251,7 @@ class Here:
     # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
-        is_folder = isinstance(table, FormatTable)  # which has no snapshots, and errors of its own
-        selected: Any = rows if is_folder else replace(incoming.opened(rows, table.handle()), remedies=_IN_STATEMENT)
+        selected = incoming.open_lazy_frame(rows, remedies=_IN_STATEMENT)
         return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:

@@ -80,7 +80,7 @@ def show_changes(name: str, frame: pl.LazyFrame, handle: Handle) -> pl.LazyFrame
         packed = partial(_packed, keys=handle.schema.primary_keys)
         return shown.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     lists = (col(column).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
-    return shown.select(KIND, *lists)
+    return shown.select(col(KIND), *lists)
 
 
 def _wrapped(column: pl.Series) -> pl.Series:

@@ -58,7 +58,7 @@ def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Inc
         case pl.DataFrame():
             return Incoming(schema=data.schema, pieces=lambda _: iter([data]), is_whole=True)
         case pl.LazyFrame():
-            return Incoming(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows))
+            return open_lazy_frame(data, batch_rows)
         case Mapping() | str() | bytes() | pl.Series():
             raise _no_frame(data, handle)
     if isinstance(data, Sequence) and all(isinstance(item, Mapping) for item in data):
@@ -70,6 +70,11 @@ def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Inc
     if isinstance(data, Iterable):
         return _of_iterator(iter(data), handle, batch_rows)
     raise _no_frame(data, handle)
+
+
+def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: Remedies | None = None) -> Incoming:
+    """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
+    return Incoming(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows), remedies=remedies)
 
 
 def _no_frame(data: object, handle: Handle) -> SchemaMismatch:
