@@ -179,7 +179,7 @@ def test_a_metastore_knows_a_warehouse_itself(hive, tmp_path):
 
 
 def test_partitions_are_not_registered_and_so_refused(shop, hive):
-    with pytest.raises(lk.Unsupported, match="asks for partitions in the metastore"):
+    with pytest.raises(lk.Unsupported, match=r"partitions are listed in no metastore|asks for partitions in the metastore"):
         shop.create_table("shop.days", COLUMNS, options={"metastore.partitioned-table": True}, **KEYS)
     assert "shop.days" not in shop
     table = hive[1].tables["shop", "orders"]

@@ -365,6 +365,10 @@ def emptied(case: str, tmp_path) -> Growing:
     return found
 
 
+RAW = (APPENDED, "vectors_append_32_parquet", "vectors_keyed_32_parquet", "append_plain")
+"""Tables whose Parquet files Polars opens by itself."""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("case", [KEYED, APPENDED, FOLDED, "dedup_orc", "dedup_avro", "vectors_append_32_parquet", "vectors_keyed_32_parquet", "append_plain"])
 def test_explaining_decodes_nothing(case, tmp_path):
@@ -372,6 +376,10 @@ def test_explaining_decodes_nothing(case, tmp_path):
     lazy = found.scan()
     name = lazy.collect_schema().names()[0]
     asked = lazy.filter(pl.col(name).is_not_null())
+    if case in RAW:  # page headers are looked at before Polars is told of a file
+        with pytest.raises(lk.Corrupt, match="no page header"):
+            asked.explain()
+        return
     assert "RESOLVER" in asked.explain()
     assert asked.explain(engine="streaming")
     assert found.explain(pl.col(name).is_not_null()).files_read
@@ -409,12 +417,12 @@ def test_explain_without_native_scans_looks_only_at_the_ends_of_files():
     assert all(length is not None and length <= 16 for length in data)
 
 
-@pytest.mark.parametrize(("case", "kind"), [(APPENDED, pl.exceptions.PolarsError), (KEYED, lk.Corrupt)])
-def test_a_damaged_page_is_polars_own_error_unless_it_is_merged(case, kind, tmp_path):
+@pytest.mark.parametrize("case", [APPENDED, KEYED])
+def test_a_page_with_a_damaged_header_is_corrupt(case, tmp_path):
     found = Growing(case, tmp_path)
     for path in found.path.rglob("data-*"):
         data = path.read_bytes()
         path.write_bytes(data[:60] + bytes(160) + data[220:])
-    with pytest.raises(kind) as told:
+    with pytest.raises(lk.Corrupt) as told:
         found.open().scan().collect()
-    assert isinstance(told.value, lk.LakekitError) == (kind is lk.Corrupt)
+    assert told.value.path is not None

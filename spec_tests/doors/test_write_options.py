@@ -28,6 +28,7 @@ WRITTEN_AGAIN = (
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*aggregate-function=count. engines since 0.9")
 @pytest.mark.parametrize("name", WRITTEN_AGAIN)
 def test_versions_written_in_one_commit_are_merged_as_the_reference_merged_them(tmp_path, name):
     golden = lk.open(TABLES / name)

@@ -119,7 +119,7 @@ for _name in ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID",
     define(f"named_{_name}", {"k": "INT", _name: "INT"})
 define("named_by_rows", {"k": "INT", "_row_kind": "INT"}, differs={0: "refuses: rows say what they do under this name"})
 define("named_with_point", {"a.b": "INT", "a b": "INT", "ü": "INT"})
-define("upsert_key", ROWS, options={"upsert-key": "k"})
+define("upsert_key", ROWS, options={"upsert-key": "k"}, differs={0: "refuses: lakekit never upserts by it"})
 define("upsert_key_with_key", ROWS, keys=["k"], options={"upsert-key": "k"})
 define("upsert_key_not_a_column", ROWS, options={"upsert-key": "z"})
 define("upsert_key_nested", {"k": "INT", "c": "ARRAY<INT>"}, options={"upsert-key": "c"})
@@ -199,9 +199,15 @@ for _function in (
         "count": {0: "takes: releases before 1.0 have it"},
         "nested_partial_update": {0: "refuses: every write of the reference does"},
         "first_not_null_value": {0: "else: written under its name of today"},
+        "theta_sketch": {0: "refuses: every write of the reference does, of a column that is no VARBINARY"},
+        "merge_map": {0: "refuses: every write of the reference does, of a column that is no MAP"},
     }
     keyed(f"function_{_function}", options={"merge-engine": "aggregation", "fields.n.aggregate-function": _function}, differs=_differs.get(_function, {}))
-keyed("function_of_text", options={"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"})
+keyed(
+    "function_of_text",
+    options={"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    differs={0: "refuses: every write of the reference does"},
+)
 keyed("function_default_unknown", options={"merge-engine": "aggregation", "fields.default-aggregate-function": "sums"})
 keyed("function_of_deduplicate", options={"fields.n.aggregate-function": "sums"})
 keyed("groups", options={"merge-engine": "partial-update", "fields.n.sequence-group": "v", "fields.d.sequence-group": "p"})
@@ -274,7 +280,7 @@ for _column in ("n", "k", "d", "v", "z"):
 define("record_time_timestamp", {"k": "INT", "t": "TIMESTAMP(6)", "l": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}, lk.set_option("record-level.time-field", "l"),
        keys=["k"], options={"bucket": "1", "record-level.expire-time": "1 h", "record-level.time-field": "t"})  # fmt: skip
 keyed("rowkind_field", options={"rowkind.field": "v"})
-keyed("rowkind_field_number", options={"rowkind.field": "n"})
+keyed("rowkind_field_number", options={"rowkind.field": "n"}, differs={0: "refuses: every write of the reference does"})
 keyed("rowkind_field_absent", options={"rowkind.field": "z"})
 keyed("sequence_numbers_shown", options={"table-read.sequence-number.enabled": "true"})
 plain("sequence_numbers_shown_of_append", options={"table-read.sequence-number.enabled": "true"})
@@ -294,7 +300,7 @@ for _format, _kind in (
 define("format_of_level", {"k": "INT", "c": "TIMESTAMP(9)"}, keys=["k"], options={"bucket": "1", "file.format.per.level": "0:avro"},
        differs={0: "refuses: no row could be written"})  # fmt: skip
 plain("index_bloom", options={"file-index.bloom-filter.columns": "k,v"})
-plain("index_absent", options={"file-index.bloom-filter.columns": "z"})
+plain("index_absent", options={"file-index.bloom-filter.columns": "z"}, differs={0: "refuses: every write of the reference does"})
 plain("index_blanks", options={"file-index.bsi.columns": "k, n"}, differs={0: "else: written without the blank"})
 plain("row_tracking", options={"row-tracking.enabled": "true"})
 keyed("row_tracking_of_key", options={"row-tracking.enabled": "true"})
@@ -361,9 +367,9 @@ define(
 )
 define("rename_bucket_key", ROWS, lk.rename_column("k", "kk"), options={"bucket": "2", "bucket-key": "k,n"})
 keyed("rename_sequence", lk.rename_column("n", "nn"), options={"sequence.field": "n,d"})
-keyed("rename_aggregate", lk.rename_column("n", "nn"), options={
-    "merge-engine": "aggregation", "fields.n.aggregate-function": "listagg", "fields.n.ignore-retract": "true", "fields.n.distinct": "true",
-    "fields.n.list-agg-delimiter": ";", "fields.d.aggregate-function": "max",
+keyed("rename_aggregate", lk.rename_column("v", "vv"), options={
+    "merge-engine": "aggregation", "fields.v.aggregate-function": "listagg", "fields.v.ignore-retract": "true", "fields.v.distinct": "true",
+    "fields.v.list-agg-delimiter": ";", "fields.d.aggregate-function": "max",
 })  # fmt: skip
 keyed("rename_in_group", lk.rename_column("v", "w"), lk.rename_column("n", "nn"), options=_PARTIAL | {"fields.n,d.sequence-group": "v,p"})
 define("rename_nested_key", {"k": "INT", "v": "ARRAY<ROW<id INT, x INT>>", "id": "INT"}, lk.rename_column("v", "w"), lk.rename_column("id", "no"), keys=["k"],
