@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import io
 import json
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 import polars.selectors as cs
-from polars.series import series, string, utils
 
 from lakekit.types.names import INTERNAL_PREFIX
 
@@ -49,6 +49,7 @@ __all__ = [
     "drop_columns",
     "internal",
     "is_pattern",
+    "prepare_series",
     "select_by_name",
     "series_field",
     "struct_field",
@@ -146,17 +147,22 @@ def _deserialize(expr: dict[str, Any]) -> pl.Expr:
 # ---- methods of series -----------------------------------------------------------------------------------------------------------------------
 
 
-def _name_own_column_exactly() -> None:
-    """Make methods of `pl.Series` mean the series they are called on, whatever its name.
+def prepare_series(names: Iterable[str]) -> None:
+    """Make methods of `pl.Series` work on columns of such names; of ordinary names nothing is done, and Polars stays as it is.
 
-    Most of them (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which these modules of Polars name by
-    `F.col(self.name)`: of a series called `^a$` there is no such column, and the method raises. For every other name nothing changes. `arg_true` stands
-    in a module of its own: it is asked of series without a name.
+    Most methods (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which Polars names by `F.col(self.name)`: of
+    a series called `^a$` there is no such column, and the method raises. From the first table with such a column on, these modules of Polars name it
+    exactly in this process; for every other name they do what they did.
     """
+    if any(map(is_pattern, names)):
+        _name_own_column_exactly()
+
+
+@cache
+def _name_own_column_exactly() -> None:
+    from polars.series import series, string, utils  # noqa: PLC0415 - only where a column has such a name
+
     exact = ModuleType("polars.functions")
     exact.__dict__.update({**vars(pl.functions), "col": col})
-    for module in (series, string, utils):
+    for module in (series, string, utils):  # `arg_true` stands in a module of its own: it is asked of series without a name
         module.F = exact  # type: ignore[attr-defined] # a module's global, which Polars does not export
-
-
-_name_own_column_exactly()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from lakekit.columns import prepare_series
 from lakekit.errors import SchemaMismatch
 from lakekit.options.features import refuse
 from lakekit.types import MAX_LENGTH, DataType, Field, part
@@ -71,6 +72,7 @@ def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataTyp
         case "MULTISET":
             return entries_type(polars_type(part(t.element), timestamp_unit=timestamp_unit), pl.Int32())
         case "ROW":
+            prepare_series(f.name for f in t.fields)
             return pl.Struct({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in t.fields})
     raise refuse(f"type.{t.root.lower()}", f"a column of type {t}")
 
@@ -82,7 +84,9 @@ def entries_type(key: pl.DataType, value: pl.DataType) -> pl.DataType:
 
 def polars_schema(fields: Iterable[Field], *, timestamp_unit: str | None = None) -> pl.Schema:
     """Names and Polars types of columns, in order."""
-    return pl.Schema({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in fields})
+    schema = pl.Schema({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in fields})
+    prepare_series(schema)
+    return schema
 
 
 @lru_cache(maxsize=256)

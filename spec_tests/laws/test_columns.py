@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.columns import ROW, cast_columns, col, cols, drop_columns, is_pattern, select_by_name, series_field, struct_field
+from lakekit.columns import ROW, cast_columns, col, cols, drop_columns, is_pattern, prepare_series, select_by_name, series_field, struct_field
 
 PATTERNS = ["*", "^$", "^a$", "^.*$", "^[a-z]+$", "^a.b$", "^^a$$", "^(?i)A$", '^"\\$', "^é\x01$", "^😀$"]
 ORDINARY = ["a", "A", "^", "$", "a*", "**", "^a", "a$", "a.b", "a b", "`", '"', "len", "literal", "index", "é"]
@@ -70,6 +72,7 @@ def test_a_column_is_the_one_of_its_name(name, lazy):
 @pytest.mark.parametrize("name", NAMES)
 def test_methods_of_a_series_mean_the_series(name):
     """Polars runs them as expressions over a frame of the one column, by its name."""
+    prepare_series([name])
     one = pl.Series(name, [3, 1, None])
     assert one.gather([1, 0]).to_list() == [1, 3]
     assert one.is_null().to_list() == [False, False, True]
@@ -150,3 +153,21 @@ def test_sql_names_columns_exactly(tmp_path):
     assert rows("SELECT a, `^a$` FROM s.t") == [{"a": "y", "^a$": "z"}]
     cat.sql("DELETE FROM s.t WHERE `^a$` = 'z'")
     assert rows("SELECT * FROM s.t") == []
+
+
+UNTOUCHED = """
+import polars as pl
+from polars.series import series
+import lakekit as lk, sys
+before = series.F
+t = lk.create(sys.argv[1] + "/a", {"k": "INT", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1"})
+t.upsert([{"k": 1, "v": "a"}]); t.compact(full=True); t.scan().collect()
+assert series.F is before
+lk.create(sys.argv[1] + "/b", {"k": "INT", "^a$": "STRING"}).append([{"k": 1, "^a$": "a"}])
+assert series.F is not before and series.F.sum is before.sum
+assert pl.Series("v", [1, None]).is_null().to_list() == [False, True]
+"""
+
+
+def test_polars_stays_as_it_is_without_such_names(tmp_path):
+    subprocess.run([sys.executable, "-c", UNTOUCHED, tmp_path], check=True)
