@@ -58,11 +58,14 @@ def test_options_of_indexes_mean_the_same(judge, tmp_path, options):
     found = []
     for who in ("java", "ours"):
         path = tmp_path / who
-        table = lk.create(path, {"a": "STRING", "b": "INT", "m": "MAP<STRING, INT>"}, options={"bucket": "-1", **options})
+        columns, options_of_both = {"a": "STRING", "b": "INT", "m": "MAP<STRING, INT>"}, {"bucket": "-1", **options}
         try:
             if who == "java":
+                judge.create(path, columns, options=options_of_both)
                 judge.write(path, [("+I", ("v", 1, [["x", 1], ["y", 2]]))])
+                table = lk.open(path)
             else:
+                table = lk.create(path, columns, options=options_of_both)
                 table.append([{"a": "v", "b": 1, "m": [{"key": "x", "value": 1}, {"key": "y", "value": 2}]}])
         except (Refused, lk.LakekitError):
             found.append(None)

@@ -116,6 +116,10 @@ def test_scenario_8_a_file_of_nothing_but_deletes_disappears(table):
 
 def test_scenario_9_a_lone_delete_is_absent_and_refused_once_it_meets_a_row(table):
     table.create("k INT NOT NULL, v STRING", merge__engine="partial-update", **KEPT)
+    if isinstance(table.player, ByLakekit):  # which refuses it at once: the next row of the key would make the table unreadable
+        with pytest.raises(Refused, match="can not accept delete"):
+            table.write(("-D", 1, "a"))
+        return
     table.write(("-D", 1, "a"))
     assert table.rows() == []
     table.write((1, "b"))

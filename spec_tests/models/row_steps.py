@@ -10,6 +10,7 @@ import polars as pl
 from hypothesis import note
 
 import lakekit as lk
+from lakekit.errors import InvalidOption
 from spec_tests.laws.row_changes import Condition, both, compared, null, opposite
 from spec_tests.models.held import Held
 from spec_tests.models.oracle import Oracle
@@ -129,7 +130,12 @@ class Rows(Held):
         given = value(rng, self.drawn.columns[name], None, 0.2)
         self.did("update", f"{name} = {given!r} where {where.sql('')}")
         found = [("+U", {**row, name: given}) for row in self.about(where.holds)]
-        commit = self.table.update({name: pl.lit(given)}, where=where.sql("") if sql else where.expr(pl.col))
+        try:
+            commit = self.table.update({name: pl.lit(given)}, where=where.sql("") if sql else where.expr(pl.col))
+        except InvalidOption as refused:  # merging would take the value back; nothing was changed, as the next look at the table says
+            assert "after the update" in str(refused)
+            assert self.drawn.engine in ("partial-update", "aggregation") or self.drawn.sequence
+            return
         if self.drawn.engine == "append":
             self.oracle.remove(lambda row: where.holds(row) is True)
             self.wrote(commit, found)
