@@ -90,9 +90,9 @@ def test_two_attempts_and_one_answer(job):
 
 
 def test_a_value_that_does_not_fit_is_answered(job):
-    from lakekit.spark.write_task import understood, written
+    from lakekit.spark.write_task import TASK, understood, written
 
-    bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], "_lakekit_task": [0, 0]}, schema_overrides={"_lakekit_task": pl.Int32})
+    bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], TASK: [0, 0]}, schema_overrides={TASK: pl.Int32})
     answers = list(written(job, bad.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()))
     found, wrong = understood(row for batch in answers for row in batch.to_pylist())
     assert found == []
@@ -164,6 +164,7 @@ def test_rows_of_two_tasks_that_meet_are_refused(job):
 def test_small_batches_are_looked_at_together(job, monkeypatch):
     """Rows in the order they came, in batches of as many rows, or bytes, as are looked at in one go; a row that does not fit keeps its number."""
     from lakekit.spark import write_task
+    from lakekit.spark.write_task import TASK
 
     rows = list(batches(job, 300_000))
     small = pa.Table.from_batches(rows).to_batches(1_000)
@@ -173,6 +174,6 @@ def test_small_batches_are_looked_at_together(job, monkeypatch):
     monkeypatch.setattr(write_task, "GATHERED_BYTES", 50_000)
     assert len(list(write_task._gathered(iter(small)))) > 20
     assert list(write_task._gathered(iter([]))) == []
-    bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, "_lakekit_task": pa.array([0] * 6, pa.int32())}).to_batches(2)
+    bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, TASK: pa.array([0] * 6, pa.int32())}).to_batches(2)
     answers = list(write_task.written(job, bad))
     assert str(write_task.understood(row for batch in answers for row in batch.to_pylist())[1]).startswith("row 5: column k")
