@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 import polars.selectors as cs
+from polars.series import series, string, utils
 
 from lakekit.types.names import INTERNAL_PREFIX
 
@@ -160,8 +161,6 @@ def prepare_series(names: Iterable[str]) -> None:
 
 @cache
 def _name_own_column_exactly() -> None:
-    from polars.series import series, string, utils  # noqa: PLC0415 - only where a column has such a name
-
     exact = ModuleType("polars.functions")
     exact.__dict__.update({**vars(pl.functions), "col": col})
     for module in (series, string, utils):  # `arg_true` stands in a module of its own: it is asked of series without a name

@@ -21,7 +21,7 @@ def manifest(fixtures_path):
 
 
 def files(fixtures_path):
-    found = (path for folder in ("tables", "formats", "broken", "flights") for path in (fixtures_path / folder).rglob("*") if path.is_file())
+    found = (path for folder in ("tables", "formats", "broken", "flights", "writers") for path in (fixtures_path / folder).rglob("*") if path.is_file())
     return {path.relative_to(fixtures_path).as_posix(): path for path in found}
 
 

@@ -128,9 +128,9 @@ def column_changes(draw, names, kept):
             frames.append(lambda frame, new=f"new{at}": frame.select(pl.lit(None, pl.Int64).alias(new), pl.all()))
             names.insert(0, f"new{at}")
         elif what == "rename":
-            found.append(lk.rename_column(f"`{name}`", f"renamed {at}"))
-            frames.append(lambda frame, old=name, new=f"renamed {at}": frame.rename({old: new}))
-            names[names.index(name)] = f"renamed {at}"
+            found.append(lk.rename_column(f"`{name}`", f"renamed_{at}"))
+            frames.append(lambda frame, old=name, new=f"renamed_{at}": frame.rename({old: new}))
+            names[names.index(name)] = f"renamed_{at}"
         elif what == "drop" and len(names) > 1:
             found.append(lk.drop_column(f"`{name}`"))
             frames.append(lambda frame, old=name: frame.drop(old))
