@@ -17,7 +17,7 @@ from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
 from lakekit.model import hint, index_manifest
 from lakekit.model.layout import Layout
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
-from lakekit.storage import confined, folders
+from lakekit.storage import folders
 from lakekit.storage.folders import Folders
 from lakekit.storage.put_once import put_once
 
@@ -56,7 +56,9 @@ def check_place(target: Ground) -> None:
 def put(target: Ground, what: str, make: Callable[[Ground], State]) -> TableSchema:
     """Has the files made where the table comes to stand, or aside of it, and then makes it one; its newest schema.
 
-    `what` is the word in the hidden folder's name. Raises what `make` raises, `StorageFailed` where somebody was faster; then there is no table.
+    `what` is the word in the hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
+
+    Raises what `make` raises, `StorageFailed` where somebody was faster; then there is no table.
     """
     if not isinstance(target.storage, Folders):
         state = make(target)
@@ -64,7 +66,7 @@ def put(target: Ground, what: str, make: Callable[[Ground], State]) -> TableSche
         return state.schemas[-1]
     above, _, own = target.layout.root.rpartition("/")
     hidden = f"{above}/.{what}-{target.world.new_id()}"
-    staged = replace(target, storage=confined(target.storage, hidden, target.layout.root), layout=Layout(root=f"{hidden}/{own}"), keeper=None)
+    staged = replace(target, layout=Layout(root=f"{hidden}/{own}"), keeper=None)
     try:
         state = make(staged)
         _publish(staged, state)

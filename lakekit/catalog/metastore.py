@@ -72,7 +72,7 @@ class Metastore(Protocol):
         ...
 
     def create_table(self, name: Name, define: Define) -> None:
-        """Has the table's first schema written and makes it known."""
+        """Has the table's first schema written and makes it known. The ground that `define` gets reaches the folder above the table, through no link."""
         ...
 
     def drop_table(self, name: Name) -> None:

@@ -73,6 +73,17 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
         )
 
 
+def reach(ground: Ground, within: Sequence[str]) -> Ground:
+    """Return a table's ground whose storage reaches all of the outermost of some folders above the table.
+
+    No link below that folder is written, moved or deleted through: not the table's own, nor one that takes a folder's place meanwhile.
+    Where the table lies below none of the folders, the folder that holds it is that folder.
+    """
+    root = ground.layout.root
+    above = min((folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/")
+    return replace(ground, storage=confined(ground.storage, above))
+
+
 def remove(ground: Ground, within: Sequence[str]) -> None:
     """Delete the files of a table that lies below one of some folders, what needs others first and its schemas last.
 
@@ -80,8 +91,7 @@ def remove(ground: Ground, within: Sequence[str]) -> None:
     none of the folders or below a link, stays where it is; so do data files at external paths, since other tables may keep theirs there too. A warning says so.
     """
     layout = ground.layout
-    above = min((root for root in within if is_below(layout.root, root)), key=len, default=None)
-    own = None if above is None else confined(ground.storage, above)
+    own = reach(ground, within).storage if any(is_below(layout.root, root) for root in within) else None
     target = None if own is None else folders.link_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
@@ -93,10 +103,10 @@ def remove(ground: Ground, within: Sequence[str]) -> None:
             caution(f'{ground.name} is gone from the catalog, and its folder "{layout.root}" was left alone: {why}. Delete it if nobody needs it')
         return
     outside = _external_paths(ground)
-    has_branches = folders.is_folder(ground.storage, layout.branches_dir)
-    tops = [layout.root, *(one.path for one in (ground.storage.list(layout.branches_dir) if has_branches else ()) if one.is_dir)]
+    has_branches = folders.is_folder(own, layout.branches_dir)
+    tops = [layout.root, *(one.path for one in (own.list(layout.branches_dir) if has_branches else ()) if one.is_dir)]
     roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
-    folders.remove(ground.storage, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
+    folders.remove(own, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
     if outside:
         caution(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
 
@@ -108,7 +118,8 @@ def is_below(path: str, root: str) -> bool:
 
 def move(ground: Ground, target: str, within: Sequence[str]) -> None:
     """Give a table's folder another place; both lie below one of some folders. Raises `StorageFailed` where something lies there."""
-    storage, root = confined(ground.storage, *within), ground.layout.root
+    outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
+    storage, root = confined(ground.storage, *outermost), ground.layout.root
     if folders.is_there(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
     led = folders.link_target(storage, root)

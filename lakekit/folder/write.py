@@ -216,6 +216,7 @@ class _Writing:
         types = [field.type for field in schema.partition_fields]
         texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
         if options.format_table_partition_path_only_value:
+            _check_own_folders(self.handle, texts)
             below = "/".join(partitions.escape(text) for text in texts)
         else:
             below = partitions.path(schema.partition_keys, texts).rstrip("/")
@@ -272,6 +273,18 @@ class _Writing:
         file.size_bytes = file.encoder.size_bytes
         found.open = None
         self.done.append(file)
+
+
+def _check_own_folders(handle: Handle, texts: Sequence[str]) -> None:
+    """Raise `ValueOutOfRange` for a text that alone is no name of a folder of its own, or one that readers pass over."""
+    null = handle.options.partition_default_name
+    for name, text in zip(handle.schema.partition_keys, texts, strict=True):
+        if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
+            raise ValueOutOfRange(
+                f"{text[:80]!r} in column {name} of {handle.name} cannot be the name of a folder of rows: format-table.partition-path-only-value has no "
+                'more in it than the value, and "." and ".." are other folders, what begins with . or _ is hidden. Reset that option, or change the value',
+                column=name,
+            )
 
 
 def _extension(handle: Handle) -> str:

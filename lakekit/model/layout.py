@@ -19,6 +19,8 @@ from lakekit.model.locations import EXTERNAL_PATHS, Locations, is_at_or_below, n
 MAIN = "main"
 POSTPONE_BUCKET = -2
 MAX_NAME_BYTES = 255
+_METADATA = frozenset({"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"})
+"""Folders of a table that hold neither data nor indexes."""
 _SHOWN = 80
 
 
@@ -208,14 +210,22 @@ class Layout:
         """A file that lies beside a data file, as its file index does."""
         return f"{data_file_path.rpartition('/')[0]}/{checked_name(name, field='_EXTRA_FILES')}"
 
+    def _is_metadata(self, location: str) -> bool:
+        """Return whether a normalized location lies in a folder of the table that holds metadata of some branch."""
+        root = (normalize_location(self.root) or self.root).rstrip("/")
+        return location.startswith(f"{root}/") and location[len(root) + 1 :].partition("/")[0] in _METADATA
+
     def _external(self, path: str, name: str) -> str:
         """Return the path of a file that a manifest or a message names as a whole. Raises `Corrupt`, `LocationNotAllowed`.
 
-        It ends in the file's own name: what is needed and what may be deleted is told apart by names.
+        It ends in the file's own name: what is needed and what may be deleted is told apart by names. It lies below the place that
+        allows it, and is no metadata of the table.
         """
         location = normalize_location(path)
         if location is not None and location != normalize_location(self.root):
-            if self.locations.is_allowed(location, self.root):
+            if self.locations.base_of(location, self.root) not in {None, location}:
+                if self._is_metadata(location):
+                    raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} is metadata of the table, and no data file", field="_EXTERNAL_PATH")
                 if path.rpartition("/")[2] != name:
                     raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} is not of the file {name!a} that it stands for", field="_EXTERNAL_PATH")
                 return without_scheme(path)

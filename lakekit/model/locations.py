@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from lakekit import storage as storages
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed
+from lakekit.storage.confinement import LinkFreeRoot
 from lakekit.storage.store_options import SPELLED
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Locations:
     def folders(self) -> tuple[str, ...]:
         """The places as they are named, below which some are allowed."""
         above = None if self.warehouse is None else _base(self.warehouse)
-        return (*self.configured, *self.named, *(() if above is None else (above,)))
+        return (*self.configured, *self.named, *(() if above is None else (LinkFreeRoot(above),)))
 
     def is_allowed(self, location: str | None, root: str) -> bool:
         """Whether a normalized location may be used by the table whose folder is `root`; None, no location at all, may not."""
@@ -73,7 +74,8 @@ class Locations:
     def base_of(self, location: str, root: str) -> str | None:
         """Return the trusted place at or below which a normalized location lies; None where it is not allowed.
 
-        Links below that place lead nowhere; the place itself, which the caller, the catalog or the table's own folder names, may be one.
+        Links below that place lead to nothing outside of it, and below the warehouse to nothing at all, since a link could lead to
+        another table; the place itself, which the caller, the catalog or the table's own folder names, may be one.
         """
         bases = (base for base in (_base(root), *self.configured, *self.named) if base is not None and is_at_or_below(location, base))
         return max(bases, key=len, default=None) or self._warehouse_of(location)
@@ -84,7 +86,7 @@ class Locations:
         if base is None or location == base or not is_at_or_below(location, base):
             return None
         parts = location[len(base) :].strip("/").split("/")
-        return None if any(part.endswith(_DATABASE_SUFFIX) for part in parts) else base
+        return None if any(part.lower().endswith(_DATABASE_SUFFIX) for part in parts) else LinkFreeRoot(base)
 
     def check(self, location: str, *, root: str, table: str, option: str, place: str | None = None) -> None:
         """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.

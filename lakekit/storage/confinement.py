@@ -37,6 +37,12 @@ _NO_DIRECTORY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 """What systems say of a link that is not to be followed, or of what is no directory."""
 
 
+class LinkFreeRoot(str):
+    """A root below which no link is followed, not for reads either: what lies there may be read, and a link could lead to what lies there and may not."""
+
+    __slots__ = ()
+
+
 def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
     """Return the innermost root above a path and the names between both; no names for the root itself. Raises `OutsideRoot`."""
     chosen = None
@@ -72,7 +78,7 @@ def check_path(roots: tuple[str, ...], path: str, seen: set[str] | None = None) 
         told = os.lstat(at)
         if modes.S_ISLNK(told.st_mode):
             if not is_inside(roots, path):
-                raise leaves(path, at, f'"{root}"', "read")
+                raise leaves(path, at, root, "read")
             return None
     if seen is not None and names:
         seen.add(path.rpartition("/")[0])
@@ -86,14 +92,21 @@ def check_file(roots: tuple[str, ...], path: str, seen: set[str] | None = None) 
 
 
 def is_inside(roots: tuple[str, ...], path: str) -> bool:
-    """Return whether what a link leads to lies below the same root; without roots everything does."""
-    return not roots or _is_below(os.path.realpath(path), os.path.realpath(split(roots, path)[0]))
+    """Return whether what a link leads to lies below the same root, which lets links be followed; without roots everything does."""
+    if not roots:
+        return True
+    root = split(roots, path)[0]
+    return not isinstance(root, LinkFreeRoot) and _is_below(os.path.realpath(path), os.path.realpath(root))
 
 
 def leaves(path: str, link: str, root: str, done: str) -> OutsideRoot:
     """Return the error for a path that goes through a link. `done`: what is not done through it."""
     shown = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
-    return OutsideRoot(f"{shown}, and nothing outside of {root} is {done} through one. Put the files themselves in its place, or remove the link", path=path)
+    if isinstance(root, LinkFreeRoot):
+        remedy = "Put the files themselves in its place, or name the place in lakekit.allowed-locations"
+        return OutsideRoot(f'{shown}, and below "{root}" a table is led nowhere by one, since it may lead to another table. {remedy}', path=path)
+    remedy = "Put the files themselves in its place, or remove the link"
+    return OutsideRoot(f'{shown}, and nothing outside of "{root}" is {done} through one. {remedy}', path=path)
 
 
 def _list(roots: tuple[str, ...]) -> str:
@@ -194,7 +207,7 @@ class ParentDirectory:
                 raise
         except OSError as wrong:
             if wrong.errno in _NO_DIRECTORY and modes.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-                raise leaves(self.path, at, f'"{root}"', "written or deleted") from wrong
+                raise leaves(self.path, at, root, "written or deleted") from wrong
             raise
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
@@ -208,7 +221,7 @@ class ParentDirectory:
         for name in names:
             above, real = f"{above}/{name}", os.path.join(real, name)  # noqa: PTH118 - text in, text out
             if os.path.normcase(os.path.realpath(above)) != os.path.normcase(real):
-                raise leaves(self.path, above, f'"{root}"', "written or deleted")
+                raise leaves(self.path, above, root, "written or deleted")
         if self._is_made:
             make_directory(above)
 

@@ -400,4 +400,4 @@ def created(name: str, opener: Opener | None) -> io.FileIO:
 
 
 def _spelled(roots: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(root.rstrip("/") or "/" for root in roots))
+    return tuple(dict.fromkeys(type(root)(root.rstrip("/") or "/") for root in roots))

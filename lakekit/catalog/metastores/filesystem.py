@@ -114,7 +114,7 @@ class FileSystem:
 
     def create_table(self, name: Name, define: Define) -> None:
         warehouse.check_own_folder(self.storage, self.root, name.database)
-        define(self.ground(name))
+        define(warehouse.reach(self.ground(name), [self.root]))
 
     def drop_table(self, name: Name) -> None:
         warehouse.check_own_folder(self.storage, self.root, name.database)

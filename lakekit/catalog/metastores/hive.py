@@ -179,7 +179,7 @@ class Hive:
         _check_case(name.table)
         if self.entry(name.database, name.table) is not None:
             raise _not_ours(name)
-        ground = self.ground(name)
+        ground = warehouse.reach(self.ground(name), self._folders(name.database))
         schema = define(ground)
         try:
             self._register(name, ground, schema)
@@ -252,7 +252,8 @@ class Hive:
         lies_here = any(warehouse.is_below(ground.layout.root, folder) for folder in self._folders(old.database))
         if hive_table.is_external(entry) or not lies_here or not schemas.ids(ground):
             return
-        warehouse.move(ground, wanted.layout.root, [ground.layout.root, wanted.layout.root])
+        above = wanted.layout.root.rpartition("/")[0]
+        warehouse.move(ground, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
         moved = self.entry(new.database, new.table) or entry
         self._alter(new.database, new.table, {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}})
 

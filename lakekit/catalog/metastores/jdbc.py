@@ -206,7 +206,7 @@ class Jdbc:
     def create_table(self, name: Name, define: Define) -> None:
         self._refuse_view(name)
         warehouse.check_own_folder(self.storage, self.root, name.database)
-        ground = self.ground(name)
+        ground = warehouse.reach(self.ground(name), [self.root])
         schema = define(ground)
         try:
             self._insert(name)
