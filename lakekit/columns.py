@@ -35,6 +35,7 @@ __all__ = [
     "AFTER",
     "BEFORE",
     "CODE",
+    "CURVE",
     "FILE",
     "GROUP",
     "HASH",
@@ -70,6 +71,8 @@ PATH: Final = "\x1fpath"
 """The path of the data file that a row lies in, as the reader of a format gives it."""
 PLACE: Final = "\x1fplace"
 """The position of a row in the order that is being made, or in the frame that it came from."""
+CURVE: Final = "\x1fcurve"
+"""The position of a row on the curve that its file is sorted along; a sort key, so no code that sorts by given keys may use the name for itself."""
 KEY: Final = "\x1fkey"
 """The number of a row's key among the keys of its frame."""
 CODE: Final = "\x1fcode"

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import slices
-from lakekit.columns import PLACE, col
+from lakekit.columns import CURVE, col
 from lakekit.errors import InvalidOption
 from lakekit.files.read import refused
 from lakekit.lsm import curves, keys
@@ -61,11 +61,11 @@ class Ordering:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that `placed` rows are to be sorted by."""
-        return tuple(field.name for field in self.fields) if self.strategy == "order" else (PLACE,)
+        return tuple(field.name for field in self.fields) if self.strategy == "order" else (CURVE,)
 
     def placed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows with their places on the curve, where they follow one."""
-        return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(PLACE))
+        return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
 def ordering(handle: Handle, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> Ordering:
