@@ -65,4 +65,11 @@ DIFFERENCES = (
         lakekit="gives the difference of the branch itself",
         reason="there is no answer of the engine to follow",
     ),
+    Difference(
+        name="max_buckets_of_partitions",
+        input="dynamic-bucket.max-buckets on a table with partitions, several of which one writer fills",
+        engine="makes no further bucket in any partition once one partition has used the last number",
+        lakekit="counts the buckets of each partition",
+        reason="what a partition holds does not depend on the partitions that were written before it; every key stays where its index says",
+    ),
 )

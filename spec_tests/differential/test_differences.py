@@ -98,3 +98,19 @@ def test_difference_incremental_diff_with_fallback(judge, tmp_path):
     with pytest.raises(Refused, match="IncrementalSplit"):
         judge.read(path, options=options)
     assert lk.open(path).scan(options=options).collect().rows() == [(1, "main")]
+
+
+@pytest.mark.reference
+def test_difference_max_buckets_of_partitions(judge, tmp_path):
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "1", "dynamic-bucket.max-buckets": "2"}
+    schema = {"k": "INT NOT NULL", "p": "STRING NOT NULL"}
+    rows = [(k, p) for p in "ab" for k in range(4)]
+    for name in ("engine", "ours"):
+        lk.create(tmp_path / name, schema, primary_keys=["k", "p"], partition_keys=["p"], options=options)
+    judge.write(tmp_path / "engine", [("+I", row) for row in rows])
+    lk.open(tmp_path / "ours").upsert(pl.DataFrame(rows, schema={"k": pl.Int32, "p": pl.String}, orient="row"))
+    buckets = {}
+    for name in ("engine", "ours"):
+        buckets[name] = [{bucket for partition, bucket, _ in judge.placed(tmp_path / name) if partition == f"p={p}/"} for p in "ab"]
+    assert sorted(buckets["engine"], key=len) == [{0}, {0, 1}]
+    assert buckets["ours"] == [{0, 1}, {0, 1}]

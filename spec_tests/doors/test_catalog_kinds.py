@@ -197,3 +197,10 @@ def test_where_the_rows_cannot_be_written_there_is_no_table(cat):
     with pytest.raises(InvalidOption):
         cat.create_materialized_table("db.bad", "SELECT a FROM db.t", freshness="1 h", options={"bucket": "2"})
     assert not cat.exists("db.bad")
+
+
+@pytest.mark.parametrize("given", [{"metastore": "nope"}, {"options": {"metastore": "nope"}}])
+def test_an_unknown_metastore_is_named_as_it_was_given(tmp_path, given):
+    with pytest.raises(lk.InvalidOption, match="no metastore is called 'nope'; lakekit knows filesystem, hive, jdbc") as refusal:
+        lk.connect(tmp_path, **given)
+    assert refusal.value.value == "nope"
