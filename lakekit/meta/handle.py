@@ -16,6 +16,7 @@ from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.meta import schemas
 from lakekit.model.layout import MAIN, Layout, is_plain
 from lakekit.model.locations import Locations, normalize_location
+from lakekit.options import renaming
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.options.table import TableOptions
 from lakekit.world import REAL
@@ -114,9 +115,11 @@ class Handle:
         return location if base is None else base
 
     def with_schema(self, schema: TableSchema) -> Handle:
-        """The same table with other columns: a newer schema brings its options, an older one is read with today's."""
+        """The same table with other columns: a newer schema brings its options, an older one is read with today's, which name its columns as it does."""
         if schema.id < self.newest_schema_id:
-            return replace(self, schema=replace(schema, options=self.schema.options))
+            own, given = (renaming.of_schema(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given))
+            options = self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind)
+            return replace(self, schema=replace(schema, options=Frozen(own)), options=options)
         return opened(self.ground, schema, self.dynamic)
 
     def with_options(self, options: Mapping[str, Any]) -> Handle:

@@ -13,9 +13,12 @@ from lakekit.storage.protocol import FileMissing, OutsideRoot
 from lakekit.world import each
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakekit.meta.handle import Handle
     from lakekit.meta.torn import Place
     from lakekit.storage.protocol import Stat
+    from lakekit.types import Field
 
 _SHOWN = 12
 _LOOKED_AT = 200
@@ -117,6 +120,23 @@ def all(place: Place) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) 
     """Every schema, by number."""
     known = torn.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
     return each(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
+
+
+def have_types_always(handle: Handle, fields: Sequence[Field]) -> bool:
+    """Return whether columns have had their types in every schema: what was made of their values, such as the hash of a bucket, is what it is today.
+
+    Those of a primary key and of partitions never change theirs. Rows of older types may lie in files of the newest schema: compaction leaves them where
+    they are.
+    """
+    fixed = {*handle.schema.primary_keys, *handle.schema.partition_keys}
+    asked = [field for field in fields if field.name not in fixed]
+    if not asked or handle.newest_schema_id == 0:
+        return True
+    for schema in all(handle):
+        types = {field.id: field.type.as_nullable() for field in schema.fields}
+        if any(types.get(field.id) != field.type.as_nullable() for field in asked):
+            return False
+    return True
 
 
 # ---- when there is none ----------------------------------------------------------------------------------------------------------------------

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 
 from lakekit.options.declared import SEQUENCE_GROUP
 from lakekit.options.table import FIELD_KEYS
+from lakekit.types.names import INTERNAL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.types import Field
 
 _LISTS = (
     "bucket-key",
@@ -45,6 +48,17 @@ def all_renamed(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping
     for old, middle in between.items():
         options = renamed(options, middle, names[old])
     return options
+
+
+def of_schema(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
+    """Return the options of a schema in the words of another: what they say of a column follows it to the name it has there, by its id.
+
+    A name that belongs to another column there stands for none: its column is not there.
+    """
+    by_id, taken = {field.id: field.name for field in then}, {field.name for field in then}
+    names = {field.name: by_id.get(field.id, INTERNAL_PREFIX + field.name if field.name in taken else field.name) for field in today}
+    changed = {name: other for name, other in names.items() if name != other}
+    return all_renamed(options, changed) if changed else options
 
 
 def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:

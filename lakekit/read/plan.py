@@ -19,8 +19,7 @@ from lakekit import world
 from lakekit.codec import binary_row
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm import rule as rules
-from lakekit.meta import manifests, schemas
-from lakekit.options import renaming
+from lakekit.meta import manifests
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
 from lakekit.read import bounds, file_index, lookup, sections, select
 from lakekit.read.condition import Condition
@@ -255,16 +254,7 @@ def plan_difference(handle: Handle, before: Position, after: Position, condition
 
 def rule_of(handle: Handle) -> MergeRule | None:
     """How rows of a key table become one; None for an append table."""
-    return rules.of(handle.schema, _options_then(handle), table=handle.name) if handle.schema.primary_keys else None
-
-
-def _options_then(handle: Handle) -> Mapping[str, str]:
-    """Today's options in the words of the handle's schema, which may be an older one: what they say of a column follows it to the name it had then."""
-    if handle.schema.id >= handle.newest_schema_id:
-        return handle.all_options
-    then = {field.id: field.name for field in handle.schema.fields}
-    today = schemas.read(handle, handle.newest_schema_id).fields
-    return renaming.all_renamed(handle.all_options, {field.name: then[field.id] for field in today if then.get(field.id, field.name) != field.name})
+    return rules.of(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
 
 
 def live(handle: Handle, snapshot: Snapshot) -> Entries:

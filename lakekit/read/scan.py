@@ -121,7 +121,7 @@ def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
             what = "was dropped" if now is None else f"is {now.type} now"
             msg = f"column {field.name!r} of {handle.name} was {field.type} when {asked} was called and {what}; call t.{asked} again"
             raise SchemaChanged(msg, column=field.name)
-    return replace(handle.with_schema(newest), schema=replace(handle.schema, options=newest.options))
+    return handle.with_schema(newest).with_schema(handle.schema)
 
 
 def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:

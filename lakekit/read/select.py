@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakekit.codec import hash_index
 from lakekit.codec.hashing import buckets, hash_columns
 from lakekit.files.places import partition_path
+from lakekit.meta import schemas
 from lakekit.predicate import Leaf, Predicate, conjuncts
 from lakekit.read.prune import as_scalar, padded
 from lakekit.types.arrow import to_arrow
@@ -66,13 +67,16 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
 
 
 def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArray[np.bool_] | None:
-    """Entries of the buckets that rows of a condition lie in; None where it does not name the whole bucket key, or no bucket is fixed."""
+    """Entries of the buckets that rows of a condition lie in; None where it does not name the whole bucket key, or no bucket is fixed.
+
+    None too where a column of the bucket key had another type once: rows lie where the hash of its old values put them.
+    """
     total = entries.numbers("total_buckets")
     if not (total > 0).any():
         return None
     fields = handle.schema.fields_of(handle.schema.bucket_keys)
     keys = _named_keys(predicate, fields)
-    if keys is None:
+    if keys is None or not schemas.have_types_always(handle, fields):
         return None
     mask, bucket, types = np.ones(len(entries), bool), entries.numbers("bucket"), [field.type for field in fields]
     for count in np.unique(total):

@@ -5,6 +5,7 @@ The reference refuses such states: it looks for the columns of today's options a
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 import lakekit as lk
@@ -56,3 +57,52 @@ def test_sequence_groups(written):
     t = written(options, (1, 1, 1, 5), (1, 2, 2, 4))
     before, after = then(t, lk.rename_column("s", "version"), lk.rename_column("b", "bb"), lk.rename_column("a", "aa"))
     assert before.rows() == after.rows() == [(1, 3, 1, 5)]
+
+
+def test_aggregates_of_a_column_whose_name_another_had_then(written):
+    t = written({"merge-engine": "aggregation", "fields.a.aggregate-function": "sum", "fields.default-aggregate-function": "max"}, (1, 1, 9, 0), (1, 2, 3, 0))
+    changes = (lk.rename_column("b", "c"), lk.add_column("b", "INT"), lk.set_option("fields.b.aggregate-function", "sum"))
+    before, after = then(t, *changes)
+    assert before.rows() == after.rows() == [(1, 3, 9, 0)]
+
+
+def in_buckets(path):
+    t = lk.create(str(path / "t"), {"a": "INT", "b": "INT"}, options={"bucket": "7", "bucket-key": "a"})
+    t.append([{"a": number, "b": 100 - number} for number in range(20)])
+    return t
+
+
+def found_by(t, column):
+    """Rows of the first snapshot that a filter of each value finds, and as many as there are."""
+    every = t.scan(at=1).collect()
+    hits = [t.scan(at=1).filter(pl.col(column) == value).collect().height for value in every[column]]
+    return sum(hits), t.aggregate(pl.len(), where=pl.col(column) > -1, at=1)["len"][0]
+
+
+def test_buckets(tmp_path):
+    t = in_buckets(tmp_path)
+    t.alter(lk.rename_column("a", "c"))
+    assert (found_by(t, "a"), found_by(t, "b")) == ((20, 20), (20, 20))
+    assert t.explain(pl.col("a") == 3, at=1).files_read == 1
+
+
+def test_buckets_of_columns_that_exchanged_their_names(tmp_path):
+    t = in_buckets(tmp_path)
+    t.alter(lk.rename_column("a", "c"), lk.rename_column("b", "a"), lk.rename_column("c", "b"))
+    assert (found_by(t, "a"), found_by(t, "b")) == ((20, 20), (20, 20))
+    assert t.explain(pl.col("a") == 3, at=1).files_read == 1
+
+
+def test_columns_of_a_frame_that_was_made_before_their_names_were_exchanged(tmp_path):
+    t = in_buckets(tmp_path)
+    asked = t.scan()
+    t.alter(lk.rename_column("a", "c"), lk.rename_column("b", "a"), lk.rename_column("c", "b"))
+    assert [asked.filter(a=number, b=100 - number).collect().height for number in range(20)] == [1] * 20
+
+
+def test_rows_expire_by_the_column_of_then(tmp_path):
+    options = {"bucket": "1", "record-level.expire-time": "1 d", "record-level.time-field": "s"}
+    t = lk.create(str(tmp_path / "t"), {"k": "INT NOT NULL", "a": "INT", "s": "INT"}, primary_keys=["k"], options=options)
+    t.upsert([{"k": 1, "a": 5, "s": 2_000_000_000}])
+    before, after = then(t, lk.rename_column("s", "c"), lk.rename_column("a", "s"), lk.rename_column("c", "a"))
+    assert before.rows() == after.rows() == [(1, 5, 2_000_000_000)]

@@ -48,10 +48,9 @@ _MISPLACED = "reads by key pass the rows over: write the partition anew with t.o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A file with its rows: `handle` sees the table by the schema the file was written with, `today` by the newest."""
+    """A file with its rows: `handle` sees the table by the schema the file was written with."""
 
     handle: Handle
-    today: Handle
     file: DataFile
     path: str
     partition: bytes
@@ -101,7 +100,6 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             frame = _rows(own, file, at[i])
             whole = Whole(
                 handle=own,
-                today=handle,
                 file=file,
                 path=at[i],
                 partition=partition,
@@ -159,8 +157,10 @@ def _place(whole: Whole) -> None:
             message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
             whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
     if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
-        by_id = {field.id: field for field in handle.schema.fields}  # the option names columns as they are called today
-        columns, types = buckets.key_columns(frame, [by_id[field.id] for field in buckets.bucket_fields(whole.today)])
+        fields = buckets.bucket_fields(handle)
+        if not schemas.have_types_always(handle, fields):
+            return  # rows lie where the hash of their old values put them, whichever file compaction has put them in
+        columns, types = buckets.key_columns(frame, fields)
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
         if (away := np.flatnonzero(found != whole.bucket)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
