@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from lakekit.columns import PLACE
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from lakekit.meta.handle import Handle
     from lakekit.model.snapshot import Snapshot
-
-_AT = "lakekit.at"
 
 
 def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
@@ -39,9 +38,9 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     schema = polars_schema(handle.schema.partition_fields)
     wanted = expressions.checked(expressions.fitted(wanted, where, schema), schema, handle.name, "where")
-    numbered = partition_frame(handle, pa.array(rows, pa.binary())).with_row_index(_AT)  # a condition that names no column holds for each of them
+    numbered = partition_frame(handle, pa.array(rows, pa.binary())).with_row_index(PLACE)  # a condition that names no column holds for each of them
     try:
-        found = numbered.filter(wanted.fill_null(value=False)).get_column(_AT)
+        found = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {handle.name}: {wrong}") from None
     return {rows[at] for at in found}

@@ -37,7 +37,7 @@ from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
 from lakekit.read import beside, damage, file_index, frames, lazy, totals
 from lakekit.read.condition import exactly
-from lakekit.read.expressions import check_aggregates
+from lakekit.read.expressions import check_aggregates, computed
 from lakekit.read.plan import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 from lakekit.types import INTEGERS, TIMESTAMPS
@@ -109,15 +109,25 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     world.refuse_fork()
     found = answer(scan, aggregates, where)
     if found.understood is None or not found.parts:
-        with damage.named(lambda: found.plans):
-            return _rows(scan, found, where).select(aggregates).collect()
+        return _computed(scan, found, where, aggregates)
     said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
-        with damage.named(lambda: found.plans):
-            read = _rows(scan, found, where).select(one.of(str(at)) for at, one in enumerate(found.understood)).collect()
+        read = _computed(scan, found, where, [one.of(str(at)) for at, one in enumerate(found.understood)])
         said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
     totals = said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
     return totals.select(_narrow_count(column) for column in totals.get_columns())
+
+
+def _computed(scan: Scan, found: Answer, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+    """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
+    with damage.named(lambda: found.plans):
+        try:
+            return _rows(scan, found, where).select(aggregates).collect()
+        except pl.exceptions.PolarsError:
+            if where is not None:
+                with computed(scan.handle.name, f"where={where}"):
+                    _rows(scan, found, where).select(pl.len()).collect()
+            raise
 
 
 def _narrow_count(column: pl.Series) -> pl.Series:

@@ -105,7 +105,7 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
             raise unknown(name, list(schema), table, said)
     try:
         found = expand.expand(expr, schema)
-    except pl.exceptions.PolarsError as wrong:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:  # of `struct.field("*")` in a part Polars panics
         what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
         raise SchemaMismatch(f"{said}={shown(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
     if len(found) != 1:
@@ -209,11 +209,11 @@ def unknown(name: str, known: list[str], table: str, said: str) -> ColumnNotFoun
 
 
 @contextmanager
-def computed(table: str) -> Iterator[None]:
+def computed(table: str, said: str = "the change") -> Iterator[None]:
     """Around the running of a caller's expressions: what Polars says of a value that it cannot compute becomes `SchemaMismatch`."""
     try:
         yield
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
-        raise SchemaMismatch(f"Polars could not compute the change of {table}: {str(wrong).replace(SOURCE, 's.')}") from None
+        raise SchemaMismatch(f"Polars could not compute {said} of {table}: {str(wrong).replace(SOURCE, 's.')}") from None

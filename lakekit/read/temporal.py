@@ -13,6 +13,7 @@ import json
 import operator
 from contextlib import suppress
 from datetime import date
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _MAKES_TIMES = (b"Date", b"date", b"Time", b"Duration", b"duration", b"Temporal", b"Strptime")
 """What the bytes of an expression have in them that makes times of other values, or has times as constants."""
-_OF_TWO: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
+_OPERATORS: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
     operator.eq,
     operator.ne,
     operator.lt,
@@ -38,23 +39,44 @@ _OF_TWO: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
     operator.ge,
     pl.Expr.eq_missing,
     pl.Expr.ne_missing,
-    pl.Expr.is_in,
-    pl.Expr.fill_null,
-    pl.Expr.clip,
-    lambda left, right: left.clip(upper_bound=right),
-    pl.coalesce,
-    pl.max_horizontal,
-    pl.min_horizontal,
-    lambda left, right: left.list.contains(right),
-    lambda left, right: left.arr.contains(right),
 )
-_OF_THREE: tuple[Callable[[pl.Expr, pl.Expr, pl.Expr], pl.Expr], ...] = (
-    *(lambda one, low, high, closed=closed: one.is_between(low, high, closed=closed) for closed in ("both", "left", "right", "none")),
-    lambda one, low, high: one.clip(low, high),
-    lambda one, old, new: one.replace(old, new),
-    lambda then, other, condition: pl.when(condition).then(then).otherwise(other),
+_BRING_TOGETHER = frozenset(
+    {
+        "is_in",
+        "is_between",
+        "is_close",
+        "fill_null",
+        "clip",
+        "clip_min",
+        "clip_max",
+        "replace",
+        "coalesce",
+        "index_of",
+        "search_sorted",
+        "upcast",
+        "max_horizontal",
+        "min_horizontal",
+        "sum_horizontal",
+        "mean_horizontal",
+        "list.concat",
+        "list.contains",
+        "list.count_matches",
+        "list.intersection",
+        "list.union",
+        "list.difference",
+        "list.symmetric_difference",
+        "arr.concat",
+        "arr.contains",
+        "arr.count_matches",
+    }
 )
-"""What brings its parts to one type. Polars takes the condition of `when` for the last part."""
+"""Functions, as Polars writes them, that compare their inputs or bring them to one type."""
+_BRING_SOME_TOGETHER: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "replace_strict": ((0, 1), (2, 3)),
+    "shift_and_fill": ((0, 2),),
+    "extend_constant": ((0, 1),),
+}
+"""Functions that do so with the inputs at those places, whatever the others are: values that `replace_strict` gives may be of another type."""
 _WORDS: Mapping[type[pl.DataType], str] = {pl.Date: "DATE", pl.Time: "TIME", pl.Datetime: "TIMESTAMP", pl.Duration: "an interval"}
 _WRITE: Mapping[type[pl.DataType], str] = {
     pl.Date: "DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, 3) in Python",
@@ -117,14 +139,14 @@ def _has_times(dtype: pl.DataType) -> bool:
 
 
 def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Expr], list[pl.DataType | None]]]:
-    """Each part of an expression that is made of two parts or three, with those and their types. None: a type that Polars does not tell."""
+    """Each part of an expression that is made of two parts or more, with those and their types. None: a type that Polars does not tell."""
     has_places = _has_place(expr)
     wholes = list[tuple[pl.Expr, list[pl.Expr], tuple[pl.Expr, ...]]]()
     waiting: list[tuple[pl.Expr, tuple[pl.Expr, ...]]] = [(expr, ())]
     while waiting:
         part, around = waiting.pop()
         parts = part.meta.pop()
-        if len(parts) in (2, 3) and not _is_junction(part, parts):
+        if len(parts) > 1 and not _is_junction(part, parts):
             wholes.append((part, parts, around))
         for one in parts:
             beside = tuple(other for other in parts if other is not one) if has_places and _has_place(one) else ()
@@ -175,16 +197,32 @@ def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> p
 
 def _met(part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]) -> type[pl.DataType] | None:
     """The kind of time that meets a number in a part; None where none does."""
-    mixed = [found for found in (_mixed(one, other) for at, one in enumerate(types) for other in types[at + 1 :]) if found is not None]
+    mixed = {(at, to): found for at, to in combinations(range(len(types)), 2) if (found := _mixed(types[-1 - at], types[-1 - to])) is not None}
     if not mixed:
         return None
-    first, *others = parts[::-1]
-    ways = _OF_TWO if len(others) == 1 else _OF_THREE
-    for way in ways:
-        with suppress(TypeError, pl.exceptions.PolarsError):
-            if part.meta.eq(way(first, *others)):
-                return mixed[0]
-    return mixed[0] if _is_of_sql(part) else None
+    name = _function(part, parts[-1])
+    if name is not None and name in _BRING_SOME_TOGETHER:
+        return next((mixed[pair] for pair in _BRING_SOME_TOGETHER[name] if pair in mixed), None)
+    is_met = name in _BRING_TOGETHER or _is_operator(part, parts[::-1]) or _is_of_sql(part)
+    return next(iter(mixed.values())) if is_met else None
+
+
+def _function(part: pl.Expr, first: pl.Expr) -> str | None:
+    """The name of the function that a part is of its first input and others, as Polars writes it; None for what is no function."""
+    said, of = str(part), f"{first}."
+    return said.removeprefix(of).split("(", 1)[0] if said.startswith(of) else None
+
+
+def _is_operator(part: pl.Expr, inputs: list[pl.Expr]) -> bool:
+    """Whether a part compares its two inputs, or chooses between two of three: Polars takes the condition of `when` for the last."""
+    if len(inputs) == 2:
+        return any(part.meta.eq(way(*inputs)) for way in _OPERATORS)
+    if len(inputs) != 3:
+        return False
+    then, other, condition = inputs
+    with suppress(TypeError, pl.exceptions.PolarsError):
+        return part.meta.eq(pl.when(condition).then(then).otherwise(other))
+    return False
 
 
 def _is_of_sql(part: pl.Expr) -> bool:

@@ -11,6 +11,7 @@ import polars.selectors as cs
 import pytest
 
 import lakekit as lk
+from lakekit.columns import col
 
 KINDS = {
     "append": {},
@@ -141,6 +142,65 @@ def test_names_that_are_patterns_in_text(tmp_path):
     for where in ("\"^a$\" = 'x' AND \"*\" = 'y'", "\"*\" = 'y'", "\"^a$\" > 'A'"):
         assert t.aggregate(pl.col("k").sum(), where=where).item() == 1
     assert t.aggregate(pl.col("k").sum(), where="a = 'x'").item() == 2
+
+
+PATTERNS = {"*": "INT", "k": "INT", "^a$": "STRING", "a": "STRING", "v": "INT"}
+PATTERN_ROWS = [(1, 1, "x", "A", 7), (2, 2, "y", "x", 8), (3, 3, "z", "C", 9)]
+
+
+@pytest.mark.parametrize("fmt", ["parquet", "orc"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"options": {"deletion-vectors.enabled": "true"}},
+        {"partition_keys": ["*"]},
+        {"partition_keys": ["^a$"]},
+        {"primary_keys": ["*"], "options": {"bucket": "1"}},
+        {"primary_keys": ["*", "^a$"], "partition_keys": ["^a$"], "options": {"bucket": "1"}},
+    ],
+    ids=str,
+)
+def test_names_that_are_patterns_in_changes(tmp_path, keys, fmt):
+    """Rows are deleted and updated by columns called `*` and `^a$`, whatever else the columns are for."""
+    t = lk.create(str(tmp_path / "t"), PATTERNS, **keys | {"options": {**keys.get("options", {}), "file.format": fmt}})
+    t.append(pl.DataFrame(PATTERN_ROWS, schema={"*": pl.Int32, "k": pl.Int32, "^a$": pl.String, "a": pl.String, "v": pl.Int32}, orient="row"))
+    t.update({"v": pl.nth(0) + 100}, where='"*" = 2')
+    t.update({"v": '"*" + 200'}, where=col("^a$") == "z")
+    if "^a$" not in keys.get("primary_keys", ()):
+        t.update({"^a$": pl.lit("q")}, where=col("*") == 1)
+    t.update({"a": col("^a$")}, where=col("*") == 2)
+    t.delete("\"^a$\" = 'z'")
+    first = "x" if "^a$" in keys.get("primary_keys", ()) else "q"
+    assert t.scan().sort("k").collect().rows() == [(1, 1, first, "A", 7), (2, 2, "y", "y", 102)]
+    t.delete(col("*") == 1)
+    assert t.scan().collect().rows() == [(2, 2, "y", "y", 102)]
+
+
+def test_partitions_are_chosen_by_columns_of_any_name(tmp_path):
+    t = lk.create(str(tmp_path / "t"), {"v": "INT", "lakekit.at": "INT", "p": "INT"}, partition_keys=["lakekit.at", "p"])
+    for v in (1, 2):
+        t.append([{"v": v, "lakekit.at": at, "p": at} for at in (5, 6)])
+    for where in (pl.col("lakekit.at") == 5, pl.nth(1) == 5):
+        t.compact(where=where, full=True)
+        assert t.files().height == 3, "those of 5 became one file, those of 6 are two"
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (pl.col("s").cast(pl.Int32) > 5, "could not compute where="),
+        (pl.when(pl.col("k") > 5).then(pl.col("k") > 3).otherwise(pl.struct(pl.all()).struct.field("*").is_null()), "does not fit"),
+    ],
+    ids=str,
+)
+def test_conditions_that_cannot_be_computed_are_refused(tmp_path, where, said):
+    t = table(tmp_path, "append", rows=[*ROWS, {"k": 11, "g": 1, "v": 1, "s": "x"}])
+    with pytest.raises(lk.SchemaMismatch, match=said):
+        t.aggregate(pl.len(), where=where)
+    with pytest.raises(lk.SchemaMismatch):
+        t.delete(where)
+    assert t.aggregate(pl.len()).item() == 11
 
 
 def test_moments_of_two_zones(tmp_path):
