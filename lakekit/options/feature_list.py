@@ -82,7 +82,7 @@ TABLES = (
     type.variant | yes | yes | VARIANT as its two binaries
     type.map.shared-shredding | refused | refused | MAP whose keys share columns; other columns of its files are read
     type.variant.shredded | refused | refused | VARIANT stored in columns of its own
-    type.blob | refused | refused | BLOB columns
+    type.blob | refused | refused | BLOB columns; .managed.blob files are never deleted, .blob and .blobref files only with a data file that names them
     type.vector | refused | refused | VECTOR columns
     type.geometry | refused | refused | GEOMETRY columns
     type.geography | refused | refused | GEOGRAPHY columns

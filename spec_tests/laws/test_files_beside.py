@@ -96,6 +96,30 @@ def test_packs_of_blobs_are_never_orphans(root, name):
     assert (root / "bucket-0" / name).exists()
 
 
+@pytest.mark.parametrize("name", ["data-1-0.managed.blob", "data-1-0.blobref", "data-1-0.blob"])
+@pytest.mark.parametrize("way", ["expire", "rollback", "truncate", "compact", "partitions"])
+def test_packs_of_blobs_outlive_all_care(tmp_path, way, name):
+    table = lk.create(tmp_path / "t", SCHEMA | {"p": "STRING"}, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1", "write-only": "true"})
+    for v in range(3):
+        table.upsert([{"k": k, "v": bytes([v]), "p": "x"} for k in range(3)])
+    pack = tmp_path / "t" / "p=x" / "bucket-0" / name
+    pack.write_bytes(b"live payload")
+    if way == "rollback":
+        table.rollback(1)
+    elif way == "truncate":
+        table.truncate()
+    elif way == "compact":
+        table.compact(full=True)
+    elif way == "partitions":
+        table.drop_partitions([{"p": "x"}])
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    age(tmp_path / "t")
+    table.remove_orphans(older_than="0 s", dry_run=False, force=True)
+    assert pack.read_bytes() == b"live payload"
+    left = {path.name for path in pack.parent.iterdir() if path.suffix == ".parquet"}
+    assert left == set(table.files()["file_name"])
+
+
 @pytest.mark.parametrize("way", ["expire", "drop", "abort"])
 def test_what_lies_beside_a_data_file_goes_with_it(tmp_path, way):
     table = lk.create(tmp_path / "t", SCHEMA | {"p": "STRING"}, partition_keys=["p"], options={"bucket": "-1"})
