@@ -9,7 +9,7 @@ All arithmetic wraps. Columns go 65,536 rows at a time, so that the work stays i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
 from lakekit.codec.internal import contiguous
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
-from lakekit.types import BINARIES, STRINGS
+from lakekit.types import BINARIES, INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,6 +165,16 @@ def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types:
     raise InvalidOption(msg, key="bucket-function.type", value=function)
 
 
+def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
+    """Return whether `bucket-function.type` takes a bucket key of these types; other writers fill buckets of others by rules of their own."""
+    match function:
+        case "mod":
+            return len(types) == 1 and types[0].root in ("INT", "BIGINT")
+        case "hive":
+            return all(t.root in _HIVE for t in types)
+    return function == "default"
+
+
 def default_bucket(hashes: NDArray[np.int32], n: int) -> NDArray[np.int32]:
     """abs(h % n) with Java's truncating remainder."""
     return np.abs(np.fmod(hashes, np.int32(n))).astype(np.int32)
@@ -190,6 +200,10 @@ def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[D
 
 def _fold(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
     return (bits ^ bits >> np.uint64(32)).astype(np.uint32)
+
+
+_HIVE: Final = frozenset({"BOOLEAN", "DECIMAL", "DATE", "TIME", "FLOAT", "DOUBLE", *INTEGERS, *STRINGS, *BINARIES})
+"""Roots of the types that have a hash in `_hive_hash`."""
 
 
 def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hash_index
-from lakekit.codec.hashing import buckets, hash_columns
+from lakekit.codec.hashing import buckets, hash_columns, is_bucket_key
 from lakekit.files.places import partition_path
 from lakekit.meta import schemas
 from lakekit.predicate import Leaf, Predicate, conjuncts
@@ -67,18 +67,19 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
 
 
 def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArray[np.bool_] | None:
-    """Entries of the buckets that rows of a condition lie in; None where it does not name the whole bucket key, or no bucket is fixed.
+    """Entries of the buckets that rows of a condition lie in.
 
-    None too where a column of the bucket key had another type once: rows lie where the hash of its old values put them.
+    None where it does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key of these types. None too where a column of the
+    bucket key had another type once: rows lie where the hash of its old values put them.
     """
     total = entries.numbers("total_buckets")
     if not (total > 0).any():
         return None
     fields = handle.schema.fields_of(handle.schema.bucket_keys)
-    keys = _named_keys(predicate, fields)
-    if keys is None or not schemas.have_types_always(handle, fields):
+    keys, types = _named_keys(predicate, fields), [field.type for field in fields]
+    if keys is None or not is_bucket_key(handle.options.bucket_function_type, types) or not schemas.have_types_always(handle, fields):
         return None
-    mask, bucket, types = np.ones(len(entries), bool), entries.numbers("bucket"), [field.type for field in fields]
+    mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
             chosen = buckets(handle.options.bucket_function_type, keys, types, int(count))

@@ -7,6 +7,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import lakekit as lk
@@ -61,6 +62,18 @@ def test_paths_outside_the_table_are_refused_by_name(unpacked):
     for change in (lambda: table.scan().collect(), lambda: table.append([{"k": 2, "v": "b"}]), lambda: table.remove_orphans(older_than="0 s", external=True)):
         with pytest.raises(lk.LocationNotAllowed, match="paimon-fixtures/external"):
             change()
+
+
+def test_a_bucket_whose_function_does_not_take_the_key_is_read_whole_and_not_written(unpacked):
+    table = lk.open(load("rust_hive_times", root=unpacked).path)
+    rows = table.scan().collect()
+    assert rows.height == 8
+    assert rows["n"].n_unique() == 8
+    for key, n in rows.rows():
+        assert table.scan().filter(pl.col("k") == key).collect().rows() == [(key, n)]
+    assert table.check(deep=True).ok
+    with pytest.raises(lk.Unsupported, match="hive does not take TIMESTAMP"):
+        table.upsert(rows)
 
 
 def names_of(path, end=""):

@@ -161,6 +161,8 @@ def _place(whole: Whole) -> None:
         if not schemas.have_types_always(handle, fields):
             return  # rows lie where the hash of their old values put them, whichever file compaction has put them in
         columns, types = buckets.key_columns(frame, fields)
+        if not hashing.is_bucket_key(handle.options.bucket_function_type, types):
+            return
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
         if (away := np.flatnonzero(found != whole.bucket)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
