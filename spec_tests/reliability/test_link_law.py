@@ -156,7 +156,8 @@ class Lake:
             place = folder / self._place(draw)
             if any(above.is_symlink() for above in (place, *place.parents) if above != folder and folder in above.parents):
                 continue
-            kind = draw.choice(("moved", "moved", "moved", "folder", "file", "nothing", "itself", "above", "other table", "same table"))
+            elsewhere = ("moved", "moved", "moved", "folder", "empty folder", "empty folder", "file", "nothing")
+            kind = draw.choice((*elsewhere, "itself", "above", "other table", "same table"))
             target = self._target(folder, place, kind, f"{count}", draw)
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place)
@@ -179,7 +180,8 @@ class Lake:
         if which < 0.88:
             new = ("bucket-9", "p=a/bucket-9", "p=z", "changelog/changelog-1", "tag/tag-new", "consumer/consumer-new", "branch/branch-new", "index/old", "x")
             return table / draw.choice((*new, "snapshot/snapshot-99", "schema/schema-7", "manifest/manifest-old", "p=a/bucket-0/old.parquet", "statistics/old"))
-        return draw.choice((table, Path("lake", "shop.db"), Path("lake", "evil.db"), Path("lake", "shop.db", "evil"), Path("lake", "shop.db", "made")))
+        tables = (Path("lake", "shop.db", "made"), Path("lake", "shop.db", "copy"), Path("lake", "web.db", "orders"))
+        return draw.choice((table, Path("lake", "shop.db"), Path("lake", "evil.db"), Path("lake", "shop.db", "evil"), *tables))
 
     def _target(self, folder: Path, place: Path, kind: str, mark: str, draw: random.Random) -> Path:
         victim = folder / "victim"
@@ -196,6 +198,10 @@ class Lake:
                 return target
             case "folder":
                 return victim
+            case "empty folder":
+                target = victim / f"empty-{mark}"
+                target.mkdir()
+                return target
             case "file":
                 return victim / "diary.txt"
             case "nothing":
