@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
 from lakekit.storage.memory import MemoryStorage
@@ -151,6 +151,21 @@ class FaultyStorage:
     @property
     def is_remote(self) -> bool:
         return False
+
+
+class FolderStorage(FaultyStorage):
+    """A storage with folders, which a subclass makes and moves; no name is a link."""
+
+    def links(self, directory: str) -> list[tuple[str, bool]]:
+        return []
+
+    def entry_kind(self, path: str) -> Literal["folder", "file"] | None:
+        if path in self.store.files:
+            return "file"
+        return "folder" if any(name.startswith(f"{path}/") for name in self.store.files) else None
+
+    def link_target(self, path: str) -> str | None:
+        return None
 
 
 def copy(store: MemoryStorage) -> MemoryStorage:

@@ -36,10 +36,10 @@ LONG_MAX = 2**63 - 1
 
 
 def growth(work, small: int, factor: int = 4) -> float:
-    """How many times longer the work takes for `factor` times the size: the least of three runs each."""
+    """How many times longer the work takes for `factor` times the size: the least of seven runs each."""
 
     def least(size: int) -> float:
-        prepared = [work(size) for _ in range(3)]
+        prepared = [work(size) for _ in range(7)]
         times = []
         for call in prepared:
             start = time.process_time()

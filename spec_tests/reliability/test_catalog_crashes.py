@@ -16,7 +16,7 @@ from lakekit import world
 from lakekit.catalog.catalog import Catalog
 from lakekit.errors import AlreadyExists, LakekitError, NotFound
 from lakekit.storage.memory import MemoryStorage
-from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, copy
+from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FolderStorage, copy
 from spec_tests.reliability.kept import needed_of
 from spec_tests.reliability.rows import COLUMNS, FIRST, KEY, SECOND
 from spec_tests.reliability.test_care_crashes import BACK, EACH, cases as cases_of_chores
@@ -37,7 +37,7 @@ CHANGES: dict[str, Callable[[Catalog], object]] = {
 }
 
 
-class Disk(FaultyStorage):
+class Disk(FolderStorage):
     """A storage with folders: one that is made holds a file that nobody sees, and one is moved in one step."""
 
     def make_directory(self, path: str) -> None:

@@ -20,13 +20,13 @@ from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from lakekit.world import one_by_one
 from spec_tests.reliability.commits import ROOT, schema
-from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, copy
+from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, FolderStorage, copy
 
 TARGET = "house/db/u"
 READS = {"read", "list", "stat", "exists", "size"}
 
 
-class Foldered(FaultyStorage):
+class Foldered(FolderStorage):
     """A store whose folders move in one step."""
 
     def make_directory(self, path: str) -> None:
