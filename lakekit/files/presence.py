@@ -51,12 +51,13 @@ def present(
         return list(range(len(files)))
     step = 1 if remote else AT_ONCE
     once = replace(handle, storage=for_one_look(handle.storage))
+    looks = {} if remote else {number: page_headers.Looks(handle.world, once.storage, some) for number, some in columns.items()}
 
     def look(first: int) -> list[int]:
         found = []
         for at in range(first, min(first + step, len(files))):
             try:
-                _look(once, files[at], paths[at], snapshot_id, None if remote else columns.get(files[at].schema_id))
+                _look(once, files[at], paths[at], snapshot_id, looks.get(files[at].schema_id))
             except FileMissing:
                 if not skips_lost:
                     raise
@@ -67,7 +68,10 @@ def present(
                 found.append(at)
         return found
 
-    return [at for part in each(look, range(0, len(files), step), waiting=remote) for at in part]
+    found = [at for part in each(look, range(0, len(files), step), waiting=remote) for at in part]
+    for one in looks.values():
+        one.remember()
+    return found
 
 
 def whole(handle: Handle, path: str, size_bytes: int) -> bytes:
@@ -86,28 +90,35 @@ def other_size(path: str, found: int, said: int) -> Corrupt:
     return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, columns: Mapping[str, DataType] | None) -> None:
-    if columns is None or file.format_name != "parquet":
+def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, looks: page_headers.Looks | None) -> None:
+    if looks is None or file.format_name != "parquet":
         _look_at_end(handle, file, path, snapshot_id)
         return
     stat = handle.storage.stat(path)
-    if stat is not None and stat.size_bytes == file.size_bytes and page_headers.is_known(handle.world, stat, columns):
+    if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
         return
-    _look_at_end(handle, file, path, snapshot_id)
+    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES
+    data = _look_at_end(handle, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
-        page_headers.check(handle.world, handle.storage, stat, columns)
+        looks.check(stat, data if is_whole else None)
 
 
-def _look_at_end(handle: Handle, file: DataFile, path: str, snapshot_id: int | None) -> None:
-    size = file.size_bytes
+def _look_at_end(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+    """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
+    size = max(0, file.size_bytes)
+    first = 0 if is_whole else max(0, size - _TAIL_BYTES)
     try:
-        tail = handle.storage.read(path, max(0, size - _TAIL_BYTES), _TAIL_BYTES + 1)
+        data = handle.storage.read(path, first, size - first + 1)
     except FileMissing as missing:
         raise lost(handle, path, file, snapshot_id) from missing
-    if len(tail) != min(_TAIL_BYTES, max(size, 0)):
-        raise other_size(path, handle.storage.size(path), size)
-    if file.format_name != "parquet":
-        return
+    if len(data) != size - first:
+        raise other_size(path, handle.storage.size(path), file.size_bytes)
+    if file.format_name == "parquet":
+        _check_tail(path, data[-_TAIL_BYTES:], size)
+    return data
+
+
+def _check_tail(path: str, tail: bytes, size: int) -> None:
     if tail[-4:] == b"PARE":
         raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
     if tail[-4:] != b"PAR1":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakekit.lines.contract import Lines
     from lakekit.meta.handle import Handle
     from lakekit.storage.protocol import Stat, Storage
-    from lakekit.types import DataType, Field
+    from lakekit.types import Field
     from lakekit.world import World
 
 _LEAST_PARQUET_BYTES = 12
@@ -95,7 +95,9 @@ def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
 
 
 def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
-    world.each(partial(_check_parquet, shared, storage, {field.name: None for field in fields}), files)
+    looks = page_headers.Looks(shared, storage, {field.name: None for field in fields})
+    world.each(partial(_check_parquet, storage, looks), files)
+    looks.remember()
     paths = [one.path for one in files]
     native = [storage.polars(path) for path in paths]
     wide = any(field.type.holds(_WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
@@ -104,12 +106,14 @@ def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Seq
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
-def _check_parquet(shared: World, storage: Storage, columns: Mapping[str, DataType | None], file: Stat) -> None:
+def _check_parquet(storage: Storage, looks: page_headers.Looks, file: Stat) -> None:
+    if looks.is_known(file):
+        return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
     if file.size_bytes < _LEAST_PARQUET_BYTES or end != parquet.MAGIC:
         raise Corrupt(f"{file.path} is no Parquet file: it ends in {end!r}", path=file.path, field="parquet")
     if not storage.is_remote:
-        page_headers.check(shared, storage, file, columns)
+        looks.check(file)
 
 
 def _path_or_whole(storage: Storage, path: str) -> str | bytes:

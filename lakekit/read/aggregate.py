@@ -120,14 +120,14 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
 
 def _computed(scan: Scan, found: Answer, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
     """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
-    with damage.named(lambda: found.plans):
-        try:
+    try:
+        with damage.named(lambda: found.plans):
             return _rows(scan, found, where).select(aggregates).collect()
-        except pl.exceptions.PolarsError:
-            if where is not None:
-                with computed(scan.handle.name, f"where={where}"):
-                    _rows(scan, found, where).select(pl.len()).collect()
-            raise
+    except pl.exceptions.PolarsError:
+        if where is not None:
+            with computed(scan.handle.name, f"where={where}"):
+                _rows(scan, found, where).select(pl.len()).collect()
+        raise
 
 
 def _narrow_count(column: pl.Series) -> pl.Series:
