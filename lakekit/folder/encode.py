@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakekit.columns import prepare_series
 from lakekit.files import shape
 from lakekit.folder import kinds
 from lakekit.lines import compression, csv
@@ -46,6 +47,7 @@ class LinesEncoder:
     """A text file under way: an `Encoder`, which knows nothing of nulls and bounds."""
 
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: Lines, codec: str) -> None:
+        prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
         self.counted = _Counted(sink)
         self.sink = compression.compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.how = text_format, fields, how

@@ -171,3 +171,18 @@ assert pl.Series("v", [1, None]).is_null().to_list() == [False, True]
 
 def test_polars_stays_as_it_is_without_such_names(tmp_path):
     subprocess.run([sys.executable, "-c", UNTOUCHED, tmp_path], check=True)
+
+
+def test_the_first_rows_of_a_process_may_go_to_a_text_file_with_such_names(tmp_path):
+    code = """if True:
+        import sys
+        import lakekit as lk, polars as pl
+
+        cat = lk.connect(sys.argv[1])
+        cat.create_database("d")
+        t = cat.create_format_table("d.t", {"^a$": "INT", "*": "STRING"}, format="csv", options={"csv.include-header": "true"})
+        t.append(pl.DataFrame({"^a$": [1, 2], "*": ["x", "y,z"]}, schema_overrides={"^a$": pl.Int32}))
+        assert sorted(t.scan().collect().rows()) == [(1, "x"), (2, "y,z")]
+    """
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
