@@ -36,6 +36,10 @@ class Looks:
         self._names = frozenset(columns)
         self._marks: dict[Hashable, frozenset[str]] = {}
 
+    def is_wanted(self, path: str) -> bool:
+        """Whether Polars is to open that file itself: others are not looked at."""
+        return self._storage.polars(path) is not None
+
     def is_known(self, stat: Stat) -> bool:
         """Whether that content of a file was looked at before, for all of the columns."""
         known: frozenset[str] | None = None if stat.tag is None else self._world.decoded.get((_KEY, stat.path, stat.tag))

@@ -97,7 +97,7 @@ def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, lo
     stat = handle.storage.stat(path)
     if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
         return
-    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES
+    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and looks.is_wanted(path)
     data = _look_at_end(handle, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
         looks.check(stat, data if is_whole else None)
