@@ -298,7 +298,7 @@ class ProcessApart:
         self._lock = threading.Lock()
         atexit.register(self._end_with_this_process)
 
-    def ask(self, request: bytes) -> bytes | str:
+    def send_request(self, request: bytes) -> bytes | str:
         """The answer, or in a few words how the process ended instead of giving one. Raises `OSError` where no process can be started."""
         with self._lock:
             process = self._process or self._start()

@@ -12,7 +12,7 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch
 from lakekit.read.expand import name_exactly
-from lakekit.read.expressions import beyond_a_row, parsed, shown, typed, unknown
+from lakekit.read.expressions import beyond_a_row, format_expression, parsed, typed, unknown
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
@@ -43,5 +43,5 @@ def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.Dat
     expr = name_exactly(parsed(value, handle.name, said), schema) if isinstance(value, str) else value
     expr, _ = typed(expr, schema, handle.name, said)
     if (beyond := beyond_a_row(expr, schema)) is not None:
-        raise SchemaMismatch(f"{said}={shown(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
+        raise SchemaMismatch(f"{said}={format_expression(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

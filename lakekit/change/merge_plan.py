@@ -25,7 +25,7 @@ from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm.arrays import ends
 from lakekit.read.expand import choose_among, expand, name_exactly
-from lakekit.read.expressions import SOURCE, beyond_a_row, checked, parsed, shown, unknown
+from lakekit.read.expressions import SOURCE, beyond_a_row, checked, format_expression, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
 
@@ -160,7 +160,7 @@ class _Sides:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).replace(SOURCE, "s.")
-            raise SchemaMismatch(f"on={shown(expr)} for {self.handle.name}: {what}. Cast the source's column to the type of the target's") from None
+            raise SchemaMismatch(f"on={format_expression(expr)} for {self.handle.name}: {what}. Cast the source's column to the type of the target's") from None
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
@@ -177,7 +177,7 @@ class _Sides:
         self._look(expr, schema, said)
         expr = checked(expr, schema, self.handle.name, said)
         if (beyond := beyond_a_row(expr, schema)) is not None:
-            raise SchemaMismatch(f"{said}={shown(expr)} {beyond}. What is done to a row depends on it alone")
+            raise SchemaMismatch(f"{said}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
 
     def action(self, clause: Clause) -> Action:
@@ -217,9 +217,11 @@ class _Sides:
             found = expand(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
-            raise SchemaMismatch(f"{said}={shown(expr)} for {self.handle.name}: {what}. Selectors choose among its columns; name those of the source") from None
+            raise SchemaMismatch(
+                f"{said}={format_expression(expr)} for {self.handle.name}: {what}. Selectors choose among its columns; name those of the source"
+            ) from None
         if len(found) != 1:
-            raise SchemaMismatch(f"{said}={shown(expr)} for {self.handle.name} gives {len(found)} columns, and one is wanted")
+            raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.handle.name} gives {len(found)} columns, and one is wanted")
         return found[0]
 
     def _look(self, expr: pl.Expr, schema: Schema, said: str) -> None:

@@ -70,7 +70,7 @@ def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> li
     for one in _lists(which):
         name, size_bytes = _list(snapshot, one)
         if name is not None:
-            found += _kept(place, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
+            found += _read_once(place, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {place.name}", manifest.decode_list)
     return found
 
 
@@ -120,7 +120,7 @@ def index_entries(place: Place, snapshot: Snapshot) -> list[IndexEntry]:
     """The index files of a snapshot: hash indexes and deletion vectors. Raises as `manifest_files` does."""
     if snapshot.index_manifest is None:
         return []
-    return list(_kept(place, _INDEX, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
+    return list(_read_once(place, _INDEX, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
 
 
 def live(
@@ -363,7 +363,7 @@ def _cache_key(place: Place, kind: str, name: str) -> tuple[object, ...]:
     return kind, place.storage, place.layout.manifest(name)
 
 
-def _kept(place: Place, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
+def _read_once(place: Place, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
     """What a small metadata file lists, decoded once."""
     path = place.layout.manifest(name)
     key = _cache_key(place, kind, name)

@@ -85,7 +85,7 @@ def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: 
     """
     expr, found = typed(expr, schema, table, said)
     if found not in (pl.Boolean(), pl.Null()):
-        raise SchemaMismatch(f"{said}={shown(expr)} for {table} is {found}, and a condition is true or false. Compare it with something")
+        raise SchemaMismatch(f"{said}={format_expression(expr)} for {table} is {found}, and a condition is true or false. Compare it with something")
     try:
         pl.LazyFrame(schema=schema).filter(expr).explain()  # which asks for each part of a conjunction
     except pl.exceptions.PolarsError as wrong:
@@ -107,19 +107,19 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
         found = expand.expand(expr, schema)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:  # of `struct.field("*")` in a part Polars panics
         what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
-        raise SchemaMismatch(f"{said}={shown(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
+        raise SchemaMismatch(f"{said}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
     if len(found) != 1:
-        raise SchemaMismatch(f"{said}={shown(expr)} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
+        raise SchemaMismatch(f"{said}={format_expression(expr)} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
     [plain] = found
-    temporal.refuse_numbers(plain, schema, f"{said}={shown(expr)} for {table}")
+    temporal.refuse_numbers(plain, schema, f"{said}={format_expression(expr)} for {table}")
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
         types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(plain.meta.root_names()))
-        raise SchemaMismatch(f"{said}={shown(expr)} does not fit the columns of {table}: {why.format(types=types)}")
+        raise SchemaMismatch(f"{said}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}")
     return plain, dtype
 
 
-def shown(expr: pl.Expr) -> str:
+def format_expression(expr: pl.Expr) -> str:
     """Return an expression as text, the columns of a merge's source called as SQL calls them there, `s.column`."""
     return str(expr).replace(SOURCE, "s.")
 

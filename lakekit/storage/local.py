@@ -59,10 +59,10 @@ class LocalStorage:
         return LocalStorage(self.roots, set())
 
     def confined(self, roots: Iterable[str]) -> LocalStorage:
-        return type(self)(_spelled(roots))
+        return type(self)(_normalize_roots(roots))
 
     def confined_too(self, roots: Iterable[str]) -> LocalStorage:
-        more = [root for root in _spelled(roots) if root not in self.roots]
+        more = [root for root in _normalize_roots(roots) if root not in self.roots]
         return self if not self.roots or not more else self._with_roots((*self.roots, *more))
 
     def _with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
@@ -399,5 +399,5 @@ def created(name: str, opener: Opener | None) -> io.FileIO:
     return open(name, "xb", 0, opener=opener)
 
 
-def _spelled(roots: Iterable[str]) -> tuple[str, ...]:
+def _normalize_roots(roots: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(type(root)(root.rstrip("/") or "/") for root in roots))

@@ -21,6 +21,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.meta import manifests, snapshots
+from spec_tests.reliability import test_locations
 from spec_tests.reliability.located import ALLOWED, EXTERNAL, STRATEGY, contents, counting_server, set_external_paths, set_options
 
 if TYPE_CHECKING:
@@ -119,15 +120,7 @@ EXTERNAL_VERBS: dict[str, Callable[[Any], Any]] = {
     "commit a message": lambda t: t.commit([message(t)], commit_user="u", identifier=1),
     "card": repr,
 }
-FORMAT_VERBS: dict[str, Callable[[Any], Any]] = {
-    "scan": lambda t: t.scan().collect(),
-    "append": lambda t: t.append([{"line": "x"}]),
-    "overwrite": lambda t: t.overwrite([{"line": "x"}]),
-    "truncate": lambda t: t.truncate(),
-    "files": lambda t: t.files(),
-    "partitions": lambda t: t.partitions(),
-    "card": repr,
-}
+FORMAT_VERBS: dict[str, Callable[[Any], Any]] = {**test_locations.FORMAT_VERBS, "card": repr}
 OBJECT_VERBS: dict[str, Callable[[Any], Any]] = {
     "refresh": lambda t: t.refresh(),
     "open": lambda t: t.open("diary.txt").read(),

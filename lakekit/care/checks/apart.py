@@ -37,7 +37,7 @@ def check(asked: Asked, notes: Notes) -> bool:
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
         return False
     try:
-        answer = _decoder().ask(request)
+        answer = _decoder().send_request(request)
     except OSError:  # no process could be started
         return False
     if isinstance(answer, str):
