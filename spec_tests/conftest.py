@@ -15,7 +15,9 @@ from hypothesis import settings
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
+
+    from spec_tests.reliability.s3_server import S3Server
 
 REQUIRE_ALL = os.environ.get("LAKEKIT_REQUIRE_ALL", "") not in ("", "0")
 """Set by `.ci/run`: every service was promised, so a test that skips for want of one fails."""
@@ -78,6 +80,15 @@ LONG = (
     "doors/test_shell.py",
 )
 """The modules that take longest, longest first: they begin before the others, so that no process waits for another's at the end."""
+
+
+@pytest.fixture
+def server() -> Iterator[S3Server]:
+    """An object store of one test."""
+    from spec_tests.reliability.s3_server import S3Server
+
+    with S3Server() as served:
+        yield served
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,7 +23,6 @@ from spec_tests.longer import some
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ROWS = pl.DataFrame({"k": [1, 2, 3, 4], "p": ["a", "a%/b c", "a", "é"], "v": ["x", "y", "z", None]})
@@ -33,12 +32,6 @@ COLUMNS = {"k": "BIGINT", "p": "STRING", "v": "STRING"}
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=2))
-
-
-@pytest.fixture
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
 
 
 def made(server: S3Server, key: str = "w/d.db/t", **options: str) -> lk.Table:

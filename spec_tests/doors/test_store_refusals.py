@@ -17,7 +17,7 @@ from spec_tests.longer import some
 from spec_tests.reliability.s3_server import SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 COLUMNS = {"k": "BIGINT", "v": "STRING"}
 ROWS = pl.DataFrame({"k": [1, 2, 3], "v": ["a", "b", "c"]})
@@ -27,12 +27,6 @@ FAULTS = {"403": "403 Forbidden", "expired": "ExpiredToken.*Renew the credential
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
-
-
-@pytest.fixture
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
 
 
 def made(server: S3Server, *, is_keyed: bool) -> tuple[lk.Catalog, lk.Table]:

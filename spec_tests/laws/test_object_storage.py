@@ -38,12 +38,6 @@ def shared() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 def opened(server: S3Server, **more: object) -> objects.ObjectStorage:
     storage, _ = objects.open(server.url(), {**server.options, "max_retries": 2, **more})
     return storage

@@ -19,7 +19,6 @@ from lakekit.storage import object as objects, store_options
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
@@ -35,12 +34,6 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-
-
-@pytest.fixture
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
 
 
 def set_all(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:

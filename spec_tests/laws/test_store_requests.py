@@ -26,12 +26,6 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 
 
-@pytest.fixture
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 def opened(server: S3Server, **more: object) -> objects.ObjectStorage:
     return objects.open(server.url(), {**server.options, "max_retries": RETRIES, **more})[0]
 
