@@ -58,6 +58,8 @@ _MOST_ROWS = 2**32 - 2
 """Rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
+_AROUND_BYTES = 12
+"""What a Parquet file has around its footer at least: the magic at both ends, and the footer's length."""
 _MARK_BYTES = 200
 """About what it takes to remember that a file was looked at."""
 _SCHEMA_BYTES = 256
@@ -335,7 +337,7 @@ def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
     tail = storage.read(path, first)
     if first + len(tail) != file.size_bytes:
         raise other_size(path, first + len(tail), file.size_bytes)
-    missing = int.from_bytes(tail[-8:-4], "little") + 8 - len(tail)
+    missing = int.from_bytes(tail[-8:-4], "little") + _AROUND_BYTES - len(tail)
     return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
 
 

@@ -11,6 +11,6 @@ NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_write", "blocks", "calendar", "casts", "casts_from_text", "decimals", "dtypes", "foreign", "held",
     "java_text", "orc_bounds", "orc_held", "orc_maps", "orc_tail", "orc_times", "orc_write", "parquet_bounds", "parquet_chunks", "parquet_few",
     "parquet_footer", "parquet_held", "parquet_marks", "parquet_pages", "parquet_pass", "parquet_schema", "parquet_write", "texts", "thrift", "told",
-    "writing",
+    "varints", "writing",
 })  # fmt: skip
 """Modules of the folder that are no formats."""

@@ -25,6 +25,7 @@ import numpy as np
 
 from lakekit.errors import Corrupt
 from lakekit.format import orc_tail
+from lakekit.format.varints import read_varint, read_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -170,11 +171,11 @@ def _first_run(data: bytes, at: int) -> tuple[int, int]:
     head = data[at]
     if head < 0x80:
         count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
-        base, at = _varint(data, at + 2)
+        base, at = read_varint(data, at + 2)
         return count * _greater(base, base + delta * (count - 1)), at
     total, at = 0, at + 1
     for _ in range(256 - head):
-        value, at = _varint(data, at)
+        value, at = read_varint(data, at)
         total += _greater(value, value)
     return total, at
 
@@ -199,8 +200,8 @@ def _run(data: bytes, at: int) -> tuple[int, int]:
         return count * _greater(int(values.min(initial=0)), int(values.max(initial=0))), end
     if kind == 2:
         return _patched(data, at, width, count)
-    base, at = _varint(data, at)
-    delta, at = _zigzag(data, at)
+    base, at = read_varint(data, at)
+    delta, at = read_zigzag(data, at)
     if not head >> 1 & 31:
         return count * _greater(base, base + delta * (count - 1)), at
     end = at + ((count - 2) * width + 7) // 8
@@ -235,19 +236,3 @@ def _greater(one: int, other: int) -> int:
     if one < 0 or other < 0 or one > _MOST_LENGTH or other > _MOST_LENGTH:
         raise Corrupt(f"a length of {min(one, other)}", field="length")
     return max(one, other)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80 or shift > 63:
-            return value, at
-        shift += 7
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    raw, at = _varint(data, at)
-    return (raw >> 1) ^ -(raw & 1), at

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from lakekit.codec.marks import UNUSED
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
+from lakekit.format.varints import append_varint, read_varint
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -101,23 +102,12 @@ class Tail:
 # ---- protobuf -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        found |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return found, at
-        shift += 7
-    raise Corrupt("a number in the file's tail does not end", field="tail")
-
-
-def _put_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A number of the tail and the offset behind it. Raises `Corrupt`."""
+    try:
+        return read_varint(data, at)
+    except IndexError:
+        raise Corrupt("a number in the file's tail does not end", field="tail") from None
 
 
 def parse_members(data: bytes, marks: Marks | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
@@ -126,14 +116,14 @@ def parse_members(data: bytes, marks: Marks | None = None, names: Mapping[int, s
     at = 0
     while at < len(data):
         start = at
-        tag, at = _varint(data, at)
+        tag, at = _number(data, at)
         wire = tag & 7
         if wire == 0:
-            value, at = _varint(data, at)
+            value, at = _number(data, at)
             found.append(Part(tag >> 3, value))
             _told(marks, names, start, at, found[-1])
             continue
-        length, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+        length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
         if not 0 <= length <= len(data) - at:
             raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
         if wire == 2:
@@ -152,11 +142,11 @@ def build_message(parts: list[Part]) -> bytes:
     """Return the bytes of a message of these members."""
     out = bytearray()
     for number, value in parts:
-        _put_varint(out, number << 3 | (0 if isinstance(value, int) else 2))
+        append_varint(out, number << 3 | (0 if isinstance(value, int) else 2))
         if isinstance(value, int):
-            _put_varint(out, value)
+            append_varint(out, value)
         else:
-            _put_varint(out, len(value))
+            append_varint(out, len(value))
             out += value
     return bytes(out)
 
@@ -204,7 +194,7 @@ def _inflated(chunk: bytes, codec: str, block_bytes: int) -> bytes:
                 with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
                     return bytes(stream.read(block_bytes))
             case "snappy":
-                length, _ = _varint(chunk, 0)
+                length, _ = _number(chunk, 0)
                 if length > block_bytes:
                     raise Corrupt("a chunk of the file's tail is longer than a block", field="tail")
                 return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
@@ -321,7 +311,7 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
         if part.number == 2:
             at = 0
             while isinstance(part.value, bytes) and at < len(part.value):
-                child, at = _varint(part.value, at)
+                child, at = _number(part.value, at)
                 below.append(child)
             below += [part.value] if isinstance(part.value, int) else []
     if any(child <= number for child in below):
@@ -449,7 +439,7 @@ def type_messages(root: Column) -> Iterator[bytes]:
     for column in root.walk():
         below = bytearray()
         for child in column.children:
-            _put_varint(below, numbers[id(child)])
+            append_varint(below, numbers[id(child)])
         own = [part for part in column.parts if part.number not in (1, 2, 3)]
         yield build_message([Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own])
 

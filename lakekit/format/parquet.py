@@ -205,19 +205,14 @@ def undecodable(source: str | bytes, path: str) -> frozenset[str]:
         raise blocks.damaged(path, wrong, "parquet") from wrong
 
 
-def bounds(source: str | bytes, column: str) -> tuple[Any, Any] | None:
-    """The least and the greatest value that a footer tells of a top-level column over all row groups; None where a group tells none.
+def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
+    """The least and the greatest number that a footer tells of a top-level column of whole numbers over all row groups; None where a group tells none.
 
-    Raises what Arrow raises for a footer that cannot be read.
+    Arrow is not asked: it ends the process where a column is stored as another type than the schema says. Raises `Corrupt`, or what Arrow raises for a file
+    that cannot be opened.
     """
-    metadata = pq.read_metadata(pa.BufferReader(source) if isinstance(source, bytes) else source)
-    at = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column), None)
-    if at is None:
-        return None
-    told = [metadata.row_group(group).column(at).statistics for group in range(metadata.num_row_groups)]
-    if not told or any(one is None or not one.has_min_max or one.null_count for one in told):
-        return None
-    return min(one.min for one in told), max(one.max for one in told)
+    with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
+        return parquet_bounds.number_bounds(lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column)
 
 
 def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:

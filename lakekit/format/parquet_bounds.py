@@ -22,11 +22,12 @@ import pyarrow.parquet as pq
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
-from lakekit.format.parquet_footer import rows_and_rest
-from lakekit.format.thrift import I32, I64, LIST, STRUCT, Struct, varint
+from lakekit.format.parquet_footer import list_member, rows_and_rest, skip
+from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct
+from lakekit.format.varints import read_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.types import DataType
 
@@ -45,10 +46,12 @@ _HEADER = re.compile(
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
 """The member of a header that says more of a page of that type."""
-_LAST_ENCODING = 9
-_LEVEL_ENCODINGS = (3, 4)
+_LAST_ENCODING, _LAST_CODEC = 9, 7
+_ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
 _FIXED = 7
 _NAMES = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 3: "INT96", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY", 7: "FIXED_LEN_BYTE_ARRAY"}
+_NUMBERS = {name: number for number, name in _NAMES.items()}
+_INT_BYTES = {1: 4, 2: 8}
 _BYTES, _INTS, _INT, _TIMES = frozenset({6, 7}), frozenset({1, 2}), frozenset({1}), frozenset({2, 3})
 _PHYSICAL = {
     "BOOLEAN": frozenset({0}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT, "TIME": _INTS, "FLOAT": frozenset({4}),
@@ -69,6 +72,40 @@ def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
     Arrow decodes it too: it misses what must be there. What it says of a column is not asked of Arrow, which ends the process where the column's sizes are
     wrong. Raises `Corrupt`, `Unsupported` where the file is encrypted.
     """
+    tail, length = _tail(path, read, size_bytes)
+    try:
+        schema = pq.read_metadata(pa.BufferReader(tail)).schema
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    footer = tail[len(tail) - length : -END_BYTES]
+    rows, behind = rows_and_rest(footer)
+    found = thrift.decode(footer, behind, last=3)[0] | {3: (I64, rows)}
+    _check_columns(found, [schema.column(at) for at in range(len(schema))])
+    return found, size_bytes - length
+
+
+def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
+    """Raises `Corrupt` where a row group has other columns than the schema (`leaves`, Arrow's columns of it), or one stored as the format knows nothing."""
+    said = [(leaf.path.encode(), _NUMBERS[leaf.physical_type]) for leaf in leaves]
+    for group in _structs(footer, 4):
+        chunks = _structs(group, 1)
+        if len(chunks) != len(said):
+            raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(said)}", field="row_groups")
+        for whole, (path, kind) in zip(chunks, said, strict=True):
+            facts = _member(whole, 3, STRUCT)
+            inner, parts = _member(facts, 3, LIST)
+            if inner != BINARY or b".".join(parts) != path or _member(facts, 1) != kind:
+                stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_member(facts, 1), 'no type')}"
+                raise Corrupt(f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}", field="row_groups")
+            if not 0 <= _member(facts, 4) <= _LAST_CODEC:
+                raise Corrupt(f"column {path.decode()} is compressed by codec {_member(facts, 4)}, which there is not", field="codec")
+            inner, encodings = _member(facts, 2, LIST)
+            if inner != I32 or not _ENCODINGS.issuperset(encodings):
+                raise Corrupt(f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings")
+
+
+def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
+    """The end of a file, and how many bytes of it are the footer with its length and the magic behind it. Raises `Corrupt`, `Unsupported`."""
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
     if tail[-4:] == b"PARE":
@@ -76,15 +113,52 @@ def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
     length = int.from_bytes(tail[-END_BYTES:-4], "little") + END_BYTES
     if len(tail) < min(size_bytes, 12) or tail[-4:] != b"PAR1" or length > size_bytes - _FIRST_BYTE:
         raise Corrupt(f"{path} is no whole Parquet file: it ends in {tail[-4:]!r}", path=path, offset=max(0, size_bytes - 4), field="magic")
-    if length > len(tail):
-        tail = read(size_bytes - length, length)
-    try:
-        pq.read_metadata(pa.BufferReader(tail))
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    return (tail if length <= len(tail) else read(size_bytes - length, length)), length
+
+
+def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
+    """The least and the greatest number that a footer tells of a top-level column of whole numbers; None where a row group tells none. Raises `Corrupt`.
+
+    Other columns are passed over, those behind it in the last row group too.
+    """
+    tail, length = _tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]
-    rows, behind = rows_and_rest(footer)
-    return thrift.decode(footer, behind, last=3)[0] | {3: (I64, rows)}, size_bytes - length
+    told: list[tuple[int, int]] = []
+    try:
+        _, groups, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
+        for number in range(groups):
+            _, columns, at = thrift.list_head(footer, list_member(footer, at))
+            found = None
+            for _ in range(columns):
+                if found is None:
+                    whole, at = thrift.decode(footer, at)
+                    facts = _member(whole, 3, STRUCT)
+                    found = facts if _names(facts) == [column] else None
+                    if found is not None and number == groups - 1:
+                        break
+                else:
+                    at = skip(footer, at, STRUCT, 0)
+            one = None if found is None else _told_numbers(found)
+            if one is None:
+                return None
+            told.append(one)
+            if number < groups - 1:
+                _, at = thrift.decode(footer, at, last=1)
+    except IndexError:
+        raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
+    return (min(low for low, _ in told), max(high for _, high in told)) if told else None
+
+
+def _told_numbers(facts: Struct) -> tuple[int, int] | None:
+    """The bounds of a column of whole numbers without nulls in a row group, if they are told. Raises `Corrupt`."""
+    size = _INT_BYTES.get(_member(facts, 1))
+    statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
+    low, high = (next((statistics[one][1] for one in members if one in statistics), None) for members in ((6, 2), (5, 1)))
+    if size is None or statistics.get(3, (I64, 0))[1] or not isinstance(low, bytes) or not isinstance(high, bytes):
+        return None
+    if len(low) != size or len(high) != size:
+        raise Corrupt(f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_member(facts, 1)]}", field="statistics")
+    return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
 def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> int:
@@ -254,7 +328,7 @@ def _behind_statistics(data: bytes, at: int) -> int:
             length = data[at]
             at += 1
             if length > 0x7F:
-                length, at = varint(data, at - 1)
+                length, at = read_varint(data, at - 1)
             at += length
         elif kind == 6:
             while data[at] > 0x7F:
@@ -304,7 +378,7 @@ def _number(data: bytes) -> int:
     """A zig-zag varint of at most five bytes, as 32 bits hold it."""
     raw = data[0]
     if raw > 0x7F:
-        raw, _ = varint(data, 0)
+        raw, _ = read_varint(data, 0)
     return (raw >> 1) ^ -(raw & 1)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
-from lakekit.format.parquet_footer import rows_and_rest
-from lakekit.format.thrift import I32, I64, LIST, STRUCT, Struct
+from lakekit.format.parquet_footer import list_member, rows_and_rest
+from lakekit.format.thrift import I32, I64, STRUCT, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,9 +91,9 @@ def read(footer: bytes, shift: int) -> list[Group]:
     """The row groups of a footer, moved on by so many bytes. Raises `Corrupt`."""
     groups = []
     try:
-        _, count, at = thrift.list_head(footer, _behind(footer, rows_and_rest(footer)[1]))
+        _, count, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
         for _ in range(count):
-            _, columns, at = thrift.list_head(footer, _behind(footer, at))
+            _, columns, at = thrift.list_head(footer, list_member(footer, at))
             chunks = []
             for _ in range(columns):
                 start = at
@@ -105,13 +105,6 @@ def read(footer: bytes, shift: int) -> list[Group]:
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
     return groups
-
-
-def _behind(footer: bytes, at: int) -> int:
-    """The offset after the head of a member that is a list and comes next."""
-    if footer[at] != 1 << 4 | LIST:
-        raise Corrupt(f"no list at byte {at} of the footer that an encoder wrote", field="footer")
-    return at + 1
 
 
 def _change(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:

@@ -25,6 +25,7 @@ from lakekit.format import thrift
 from lakekit.format.parquet_chunks import Chunk, Group
 from lakekit.format.parquet_schema import elements
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, number
+from lakekit.format.varints import append_varint
 from lakekit.types import BINARIES, STRINGS
 
 if TYPE_CHECKING:
@@ -161,19 +162,21 @@ def _compressed(page: bytes, codec: str, level: int | None) -> tuple[bytes, int]
 @lru_cache(maxsize=ROWS + 1)
 def _all_there(count: int) -> bytes:
     """The levels of rows that are all there: one run."""
-    runs = _varint(count << 1) + b"\1"
-    return len(runs).to_bytes(4, "little") + runs
+    return _run(count << 1, b"\1")
 
 
 def _levels(column: pl.Series) -> bytes:
     """Which rows are there: bits, in groups of eight."""
     bits = np.packbits(column.is_not_null().to_numpy(), bitorder="little")
-    runs = _varint(len(bits) << 1 | 1) + bits.tobytes()
-    return len(runs).to_bytes(4, "little") + runs
+    return _run(len(bits) << 1 | 1, bits.tobytes())
 
 
-def _varint(value: int) -> bytes:
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
+def _run(head: int, values: bytes) -> bytes:
+    """A run of levels behind its length."""
+    run = bytearray()
+    append_varint(run, head)
+    run += values
+    return len(run).to_bytes(4, "little") + run
 
 
 def _values(column: pl.Series, leaf: Leaf, nulls: int) -> tuple[bytes, tuple[bytes, bytes] | None] | None:

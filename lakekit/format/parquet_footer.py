@@ -14,7 +14,7 @@ Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol
 from __future__ import annotations
 
 from lakekit.errors import Corrupt
-from lakekit.format.thrift import varint
+from lakekit.format.varints import read_varint, read_zigzag
 from lakekit.types import MAX_DEPTH
 
 _VARINTS = frozenset({4, 5, 6})
@@ -37,12 +37,18 @@ def rows_and_rest(footer: bytes) -> tuple[int, int]:
             if head == 0 or head >> 4 == 0:
                 break
             if number == 3:
-                value, at = varint(footer, at)
-                return (value >> 1) ^ -(value & 1), at
+                return read_zigzag(footer, at)
             at = skip(footer, at, head & 15, 0)
     except IndexError:
         pass
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
+
+
+def list_member(footer: bytes, at: int) -> int:
+    """The offset behind the head, which stands here, of a member that is a list and comes next. Raises `Corrupt`, `IndexError`."""
+    if footer[at] != 0x19:
+        raise Corrupt(f"no list at byte {at} of the Parquet footer", field="footer")
+    return at + 1
 
 
 def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
@@ -50,9 +56,9 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
     if kind in _VARINTS:
-        return varint(data, at)[1]
+        return read_varint(data, at)[1]
     if kind == 8:
-        length, at = varint(data, at)
+        length, at = read_varint(data, at)
         return at + length
     if kind == 12:
         while True:
@@ -61,7 +67,7 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
             if head == 0:
                 return at
             if head >> 4 == 0:
-                _, at = varint(data, at)
+                _, at = read_varint(data, at)
             if head & 15 in _VARINTS and data[at] < 0x80:
                 at += 1
             else:
@@ -71,7 +77,7 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
         at += 1
         count = head >> 4
         if count == 15:
-            count, at = varint(data, at)
+            count, at = read_varint(data, at)
         if count > len(data):
             raise Corrupt(f"a list of {count} elements in a Parquet footer of {len(data)} bytes", field="footer")
         for _ in range(count):

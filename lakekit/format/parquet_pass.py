@@ -23,6 +23,7 @@ from lakekit.errors import Corrupt
 from lakekit.format import parquet_chunks, thrift
 from lakekit.format.parquet_footer import skip
 from lakekit.format.thrift import I32, I64, STRUCT
+from lakekit.format.varints import read_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +174,7 @@ def _head_of(data: memoryview) -> _Head:
     """The head that begins here. Raises `IndexError` where it ends too early."""
     at = number = 0
     for _ in range(3):
-        number, at = thrift.varint(data, at + 1)
+        number, at = read_varint(data, at + 1)
     end = skip(data, at, STRUCT, 0)
     return _Head(bytes(data[:end]), number >> 1, at, end)
 
@@ -208,7 +209,7 @@ class _Places:
         for _ in range(count):
             members = []
             for _ in range(3):
-                number, at = thrift.varint(data, at + 1)
+                number, at = read_varint(data, at + 1)
                 members.append(number >> 1)
             at += 1
             place, size_bytes, first_row = members

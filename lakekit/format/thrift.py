@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from lakekit.errors import Corrupt
+from lakekit.format.varints import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.types import MAX_DEPTH
 
 Struct: TypeAlias = dict[int, tuple[int, Any]]
@@ -36,15 +37,14 @@ def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int =
             if head > 15:
                 number += head >> 4
             else:
-                raw, at = varint(data, at)
-                number = (raw >> 1) ^ -(raw & 1)
+                number, at = read_zigzag(data, at)
             kind = head & 15
             if kind in _VARINTS:  # most members are numbers: no call for those of a byte
                 raw = data[at]
                 if raw < 0x80:
                     at += 1
                 else:
-                    raw, at = varint(data, at)
+                    raw, at = read_varint(data, at)
                 found[number] = (kind, (raw >> 1) ^ -(raw & 1))
             elif kind == STRUCT:
                 value, at = decode(data, at, depth + 1)
@@ -58,31 +58,13 @@ def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int =
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
 
-def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number in groups of seven bits, and the offset after it; most are one byte. Raises `Corrupt`, and `IndexError` where the data ends."""
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return byte, at
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise Corrupt("a number of more than 64 bits in the Parquet footer", field="footer")
-
-
 def list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
     """The kind of a list's elements, how many there are, and the offset of the first. Raises `Corrupt`, and `IndexError` where the data ends."""
     head = data[at]
     at += 1
     count = head >> 4
     if count == 15:
-        count, at = varint(data, at)
+        count, at = read_varint(data, at)
     if count > len(data):
         raise Corrupt(f"a list of {count} elements in {len(data)} bytes of Thrift", field="footer")
     return head & 15, count, at
@@ -90,10 +72,9 @@ def list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
 
 def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _VARINTS:
-        raw, at = varint(data, at)
-        return (raw >> 1) ^ -(raw & 1), at
+        return read_zigzag(data, at)
     if kind == BINARY:
-        length, at = varint(data, at)
+        length, at = read_varint(data, at)
         return data[at : at + length], at + length
     if kind == STRUCT:
         return decode(data, at, depth + 1)
@@ -125,7 +106,7 @@ def number(value: int) -> bytes:
     if raw < 0x80:
         return _BYTES[raw]
     out = bytearray()
-    _putvarint(out, raw)
+    append_varint(out, raw)
     return bytes(out)
 
 
@@ -155,24 +136,17 @@ def _put_members(out: bytearray, struct: Struct, last: int) -> None:
             out.append(step << 4 | code)
         else:
             out.append(code)
-            _putvarint(out, number << 1)
+            append_varint(out, number << 1)
         last = number
         if kind != BOOL:
             _put(out, kind, value)
 
 
-def _putvarint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
 def _put(out: bytearray, kind: int, value: Any) -> None:
     if kind in _VARINTS:
-        _putvarint(out, value << 1 if value >= 0 else (-value << 1) - 1)
+        append_zigzag(out, value)
     elif kind == BINARY:
-        _putvarint(out, len(value))
+        append_varint(out, len(value))
         out += value
     elif kind == STRUCT:
         if isinstance(value, bytes):
@@ -185,7 +159,7 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
             out.append(len(items) << 4 | inner)
         else:
             out.append(0xF0 | inner)
-            _putvarint(out, len(items))
+            append_varint(out, len(items))
         for item in items:
             if inner in (1, 2):
                 out.append(1 if item else 2)
