@@ -137,12 +137,20 @@ class _Reader(FileReader):
         opened, seen = self._open(), 0
         try:
             for batch in opened.batches(columns):
+                self._check_types(batch)
                 seen += batch.height
                 yield batch
         except (LakekitError, *FOREIGN) as wrong:
             raise damaged(self.path, wrong, self.builder.name) from wrong
         if seen != opened.row_count:
             raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
+
+    def _check_types(self, batch: pl.DataFrame) -> None:
+        """Raises `Corrupt` where a file holds a column of another type than its schema says, such as a ROW of more parts."""
+        for name, dtype in batch.schema.items():
+            if dtype != self.builder.frame_schema[name]:
+                wanted = self.builder.frame_schema[name]
+                raise Corrupt(f"{self.path}: column {name} is read as {wanted}, the file holds {dtype}", path=self.path, field=name)
 
     def n_rows_in_file(self, limit: int | None = None) -> int:
         del limit

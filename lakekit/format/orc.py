@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyarrow import orc
@@ -112,9 +113,25 @@ def _bytes(source: str | bytes) -> bytes | memoryview:
 
 
 def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], writer_zone: str | None = None) -> pl.DataFrame:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        _check_texts(name, column, path)
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
     return frame.select(_column(f, batch.schema.field(f.name).type, path, zones, writer_zone) for f in fields)
+
+
+def _check_texts(name: str, column: pa.Array, path: str) -> None:
+    """Raises `Corrupt` where a text of a column is no UTF-8: Arrow takes any bytes for it, and Polars believes Arrow."""
+    if pa.types.is_string(column.type):
+        data = column.buffers()[2]
+        if data is None or not data.size or int(np.frombuffer(data, np.uint8).max()) < 0x80:
+            return
+    elif not pa.types.is_nested(column.type):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as wrong:
+        raise Corrupt(f"{path}: column {name}: {str(wrong).strip()[:200]}", path=path, field=name) from None
 
 
 def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None) -> pl.Expr:
