@@ -23,17 +23,21 @@
     └─ StorageFailed(OSError)              the storage said no: path
 
 An error has one positional message (what happened, where, what exists instead, what to do) and its facts as keyword fields,
-so that it pickles and deep-copies with them. Each class also subclasses the built-in a caller would guess.
+so that it pickles and deep-copies with them. Control characters that a file or a library brings into a message stand there as their codes.
+Each class also subclasses the built-in a caller would guess.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from lakekit.secret_names import HIDDEN, is_secret
 
 _TRAIL = "\n\nThis error occurred in the following expression"
 """What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its text alone."""
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal obeys, that turn the direction of a text, or that no encoding holds; ends of lines and tabs may stand in a message."""
 _MAX_RAISED = 64
 _raised: dict[tuple[type, str], dict[str, Any]] = {}
 """The fields of the last errors, by class and text: what Polars forgets."""
@@ -46,6 +50,7 @@ class LakekitError(Exception):
 
     def __init__(self, message: str, **fields: Any) -> None:
         message, anew, _ = message.partition(_TRAIL)
+        message = _OBEYED.sub(_code, message)
         super().__init__(message)
         if anew:
             fields = _raised.get((type(self), message), fields)
@@ -70,6 +75,11 @@ class LakekitError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.message, {name: getattr(self, name) for name in self.names})
+
+
+def _code(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def _restore(cls: type[LakekitError], message: str, fields: dict[str, Any]) -> LakekitError:
