@@ -25,7 +25,7 @@ from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.read import KIND, SEQUENCE, Merge, check_kinds
+from lakekit.bucket.read import KIND, SEQUENCE, Merge, check_kinds, file_named
 from lakekit.columns import LEVEL
 from lakekit.files import kinds
 from lakekit.files.places import data_file_path, every_path
@@ -265,11 +265,11 @@ class _Work:
         for piece in slices.cut(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
             # what a slice was merged from is gone before its rows are written
             if way == "lookup" and self.job.marks_only:
-                yield _in_order(self._marked(piece), self.job.rule, drops=drops)
+                yield self._in_order(piece, self._marked(piece), drops=drops)
             elif way != "plain":
                 yield self._changed(piece, way, waiting, drops=drops)
             elif overlaps:
-                yield _in_order(self._versions(piece, levelled=piece.rule.lookup), self.job.rule, drops=drops)
+                yield self._in_order(piece, self._versions(piece, levelled=piece.rule.lookup), drops=drops)
             else:
                 yield _alone(self._versions(piece, levelled=False), drops=drops)
         self._tell(waiting)
@@ -340,6 +340,11 @@ class _Work:
             deletions={file.name: job.deletions[file.name] for file in files if file.name in job.deletions},
             snapshot_id=job.snapshot_id,
         )
+
+    def _in_order(self, piece: Merge, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+        """The merged rows of a slice by key."""
+        with file_named(piece.paths):
+            return _in_order(section, self.job.rule, drops=drops)
 
     def _versions(self, piece: Merge, *, levelled: bool) -> pl.DataFrame:
         """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""

@@ -9,6 +9,7 @@ key alike.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -148,7 +149,8 @@ def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: p
     """What the engine makes of a section, as far as it satisfies `condition`."""
     if not merge.chooses(task.rule):
         check_kinds(found[KIND], task.paths)
-        merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
+        with file_named(task.paths):
+            merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
         return (merged if condition is None else merged.filter(condition)).select(cols(names))
     kinds = _has_kinds(task)
     if kinds:
@@ -191,6 +193,18 @@ def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr) -> pl.DataF
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
     wins[keys[ROW].to_numpy()[mask]] = True
     return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
+
+
+@contextmanager
+def file_named(paths: Sequence[str]) -> Iterator[None]:
+    """Around a merge of rows of some files: `Corrupt` about a value, which knows no file, gets their paths."""
+    try:
+        yield
+    except Corrupt as wrong:
+        if wrong.path is not None or not paths:
+            raise
+        others = f" or one of {len(paths) - 1} files merged with it" if len(paths) > 1 else ""
+        raise type(wrong)(f"{paths[0]}{others}: {wrong.message}", path=paths[0], offset=wrong.offset, field=wrong.field) from None
 
 
 def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:

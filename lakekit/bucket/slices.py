@@ -31,6 +31,8 @@ DECODED = 6
 _BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4, "BIGINT": 8, "DOUBLE": 8, "TIME": 8, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
 _TEXT_BYTES = 24
 """A text's slot and a few bytes; a decimal is less."""
+_MOST_PIECES = 1 << 16
+"""More pieces than any bucket is cut into: of wrong sizes and row counts, which reading finds out, no list is made as long as they say."""
 _PER_SLICE = 1000
 """How many keys are looked at to cut one slice."""
 
@@ -56,7 +58,7 @@ def cut(task: Merge, weight_bytes: int | None = None) -> list[Merge]:
     `weight_bytes` says how much memory all its rows take; None: what its files' sizes tell.
     """
     weight = decoded_bytes(task) if weight_bytes is None else weight_bytes
-    pieces = -(-weight // max(1, task.handle.options.lakekit_merge_memory_bytes))
+    pieces = min(_MOST_PIECES, -(-weight // max(1, task.handle.options.lakekit_merge_memory_bytes)))
     if pieces <= 1:
         return [task]
     low = keys(task.handle, [file.min_key for file in task.files])

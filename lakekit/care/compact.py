@@ -19,6 +19,7 @@ from lakekit.care import append_files, chosen, cluster, postpone, rescale, sort_
 from lakekit.commit import expired
 from lakekit.commit.publish import publish_once
 from lakekit.errors import Conflict, InvalidOption
+from lakekit.files.entry_damage import manifest_named
 from lakekit.meta import gate, snapshots
 from lakekit.model.layout import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -80,7 +81,9 @@ def compact(
             compact(handle, full=True, where=where)
         return sort_compact.sort_keys(job.handle, job.order, where)
     standing = Standing.of(job.handle, snapshots.latest(job.handle))
-    return publish_once(job.handle, messages(job, standing, places(job, standing, where, idle_ms=idle_ms)), commit_user=job.commit_user)
+    with manifest_named(job.handle, lambda: standing.snapshot):
+        made = messages(job, standing, places(job, standing, where, idle_ms=idle_ms))
+    return publish_once(job.handle, made, commit_user=job.commit_user)
 
 
 def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> Asked:

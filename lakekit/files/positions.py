@@ -32,14 +32,15 @@ def left(
     files: Sequence[DataFile],
     dropped: Mapping[str, NDArray[np.unsignedinteger]],
     kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]],
+    paths: Sequence[str],
 ) -> pl.LazyFrame:
     """The rows of `frame` that are neither in `dropped` nor, where `kept` knows a file, outside of it.
 
     `row` names the column that counts the rows of all `files`, and says where it begins; positions count the rows of one file. Raises `Corrupt` for a
-    position beyond its file.
+    position beyond its file, with its path (`paths`).
     """
     name, start = row
-    gone, hit = _gone(files, dropped), _hit(files, kept)
+    gone, hit = _gone(files, dropped, paths), _hit(files, kept, paths)
     if hit is None:
         return frame if gone is None else frame.filter(_left_out(name, gone + start))
     if gone is not None:
@@ -71,34 +72,34 @@ def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.
     return pl.Series(rows.name, window if whole else window[numbers - low])
 
 
-def _gone(files: Sequence[DataFile], dropped: Mapping[str, NDArray[np.unsignedinteger]]) -> NDArray[np.int64] | None:
+def _gone(files: Sequence[DataFile], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
     """The numbers of the deleted rows, counted over all files."""
     parts, before = [], 0
-    for file in files:
+    for file, path in zip(files, paths, strict=True):
         found = dropped.get(file.name)
         if found is not None:
-            _within(found, file, "a deletion vector")
+            _within(found, file, path, "its deletion vector")
             parts.append(found.astype(np.int64) + before)
         before += file.row_count
     return np.concatenate(parts) if parts else None
 
 
-def _hit(files: Sequence[DataFile], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]]) -> NDArray[np.bool_] | None:
+def _hit(files: Sequence[DataFile], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
     """A mask over the rows of all files: what their indexes left."""
     if not any(file.name in kept for file in files):
         return None
     mask, before = np.ones(sum(file.row_count for file in files), bool), 0
-    for file in files:
+    for file, path in zip(files, paths, strict=True):
         hit = kept.get(file.name)
         if hit is not None:
             found = np.asarray(hit.to_array() if isinstance(hit, BitMap) else hit, np.int64)
-            _within(found, file, "a file index")
+            _within(found, file, path, "its file index")
             mask[before : before + file.row_count] = False
             mask[before + found] = True
         before += file.row_count
     return mask
 
 
-def _within(found: NDArray[np.integer], file: DataFile, what: str) -> None:
+def _within(found: NDArray[np.integer], file: DataFile, path: str, what: str) -> None:
     if len(found) and int(found[-1]) >= file.row_count:
-        raise Corrupt(f"{what} names row {int(found[-1])} of {file.name}, which has {file.row_count} rows", path=file.name, field="positions")
+        raise Corrupt(f"{path}: {what} names row {int(found[-1])}, and it has {file.row_count} rows", path=path, field="positions")

@@ -222,7 +222,7 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     start = group.start if job.row_index is not None else 0
     frame = _scan(job, group, (row, start) if positional or numbered else None)
     if positional:
-        frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept)
+        frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept, group.paths)
     evolved = group.evolution
     plain = (
         evolved.is_plain

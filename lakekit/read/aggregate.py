@@ -156,7 +156,8 @@ def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> 
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
     parts: list[Part] = []
-    left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
+    with damage.named(lambda: plans):
+        left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
     return Answer(understood, schema, tuple(parts), tuple(left))
 
 

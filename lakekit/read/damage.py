@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakekit.errors import LakekitError
+from lakekit.errors import Corrupt, LakekitError
+from lakekit.files.entry_damage import with_manifest
 from lakekit.files.places import data_file_paths
 from lakekit.files.read import raise_damage
 from lakekit.format import blocks
@@ -26,7 +27,11 @@ def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
     """
     try:
         yield
-    except LakekitError:
+    except LakekitError as wrong:
+        if isinstance(wrong, Corrupt) and wrong.path is None:
+            for plan in plans():
+                if plan.snapshot is not None:
+                    raise with_manifest(plan.handle, plan.snapshot, wrong) from None
         raise
     except blocks.FOREIGN as wrong:
         blocks.pass_interrupt(wrong)

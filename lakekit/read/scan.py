@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
+from lakekit.files.entry_damage import manifest_named
 from lakekit.format.dtypes import known_schema
 from lakekit.meta import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
@@ -66,6 +67,10 @@ class Scan:
 
     def _frame(self, position: Position, schema_id: int, condition: Condition, limit: int | None) -> pl.LazyFrame:
         handle = self._handle(position, schema_id)
+        with manifest_named(handle, lambda: position.snapshot):
+            return self._frame_of(handle, position, condition, limit)
+
+    def _frame_of(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> pl.LazyFrame:
         if self.raw:
             return frames.stored(plan.plan_stored(handle, position, condition), self.fields)
         plans = self._plans(handle, position, condition, limit)
@@ -78,7 +83,9 @@ class Scan:
     def plans(self, condition: Condition) -> list[Plan]:
         """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = travel.locate(self.handle, self.at)
-        return self._plans(self._handle(position, self._schema_id(position)), position, condition, None, counted=True)
+        handle = self._handle(position, self._schema_id(position))
+        with manifest_named(handle, lambda: position.snapshot):
+            return self._plans(handle, position, condition, None, counted=True)
 
     def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None, *, counted: bool = False) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""

@@ -9,7 +9,9 @@ import difflib
 from typing import TYPE_CHECKING
 
 from lakekit.errors import TableNotFound
+from lakekit.files.entry_damage import manifest_named
 from lakekit.options.features import refuse
+from lakekit.read import travel
 from lakekit.system import data, inside, listings
 from lakekit.system.file_indexes import file_indexes
 
@@ -48,7 +50,9 @@ REFUSED = ("row_tracking",)
 
 def system(handle: Handle, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
-    return TABLES[check(name, handle.name)](handle, at).lazy()
+    table = TABLES[check(name, handle.name)]
+    with manifest_named(handle, lambda: travel.locate(handle, at).snapshot):
+        return table(handle, at).lazy()
 
 
 def check(name: str, table: str) -> str:

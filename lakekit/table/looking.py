@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import registry
 from lakekit.draw import html, text
 from lakekit.errors import NotFound
+from lakekit.files.entry_damage import manifest_named
 from lakekit.meta import schemas as schema_files
 from lakekit.read import travel
 from lakekit.system import contents, metadata, tables
@@ -18,7 +19,7 @@ from lakekit.table.summary import health, totals
 from lakekit.types import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     import polars as pl
@@ -106,21 +107,26 @@ class Looking(Opened):
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The live data files of a snapshot, all levels."""
-        found = contents.files(*self._at(at))
+        found = self._listing(contents.files, at)
         self._seen.files, self._seen.health = totals(found), health(found) if self._seen.handle and self._seen.handle.schema.primary_keys else None
         return found
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The partitions of a snapshot: files, rows and bytes of each."""
-        return contents.partitions(*self._at(at))
+        return self._listing(contents.partitions, at)
 
     def buckets(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The buckets of a snapshot: files, rows, bytes and sorted runs of each."""
-        return contents.buckets(*self._at(at))
+        return self._listing(contents.buckets, at)
 
     def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The index files of a snapshot: hash indexes and deletion vectors."""
-        return contents.indexes(*self._at(at))
+        return self._listing(contents.indexes, at)
+
+    def _listing(self, table: Callable[[Handle, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
+        handle, snapshot = self._at(at)
+        with manifest_named(handle, lambda: snapshot):
+            return table(handle, snapshot)
 
     def browse(self) -> Browser:
         """Its snapshots, manifests and levels as one widget: click a snapshot, a manifest, a file; `.selected`, `.code` and `.frame()` say what it was.
