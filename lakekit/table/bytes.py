@@ -18,10 +18,10 @@ from lakekit.codec.marks import Mark, Marks, leaves
 from lakekit.draw import bytes as draw
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
 from lakekit.meta import schemas
+from lakekit.meta.handle import open_handle
 from lakekit.options.frozen import EMPTY, Frozen
 from lakekit.table import byte_formats
 from lakekit.table.byte_formats import Asked
-from lakekit.table.opening import open as open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ def _known(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple
         if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
             continue
         try:
-            handle = open_table(root, storage_options=storage_options).handle()
+            handle = open_handle(root, storage_options=storage_options)
             every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
         except LakekitError:
             break
