@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from lakekit.options.declared import SEQUENCE_GROUP
 from lakekit.options.table import FIELD_KEYS
-from lakekit.types.names import INTERNAL_PREFIX
+from lakekit.types.names import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lakekit.types import Field
 
@@ -53,12 +53,40 @@ def all_renamed(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping
 def of_schema(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
     """Return the options of a schema in the words of another: what they say of a column follows it to the name it has there, by its id.
 
-    A name that belongs to another column there stands for none: its column is not there.
+    A column that is not there is left out of lists, and options of it alone are left out whole. Of the name of such a column the options say what they
+    say there too, unless the column that has it there has another name today: options of today do not mean that one.
     """
-    by_id, taken = {field.id: field.name for field in then}, {field.name for field in then}
-    names = {field.name: by_id.get(field.id, INTERNAL_PREFIX + field.name if field.name in taken else field.name) for field in today}
+    by_id, ids_today = {field.id: field.name for field in then}, {field.id for field in today}
+    lost = {field.name for field in then if field.id not in ids_today}
+    names = {field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name) for field in today}
     changed = {name: other for name, other in names.items() if name != other}
-    return all_renamed(options, changed) if changed else options
+    return _without(all_renamed(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
+
+
+def _without(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:
+    """Return the options without what they say of columns that are not there; `bucket-key` stays, which no table lives without."""
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        kept = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _told(key, value, absent)
+        if kept is not None:
+            found[kept[0]] = kept[1]
+    return found
+
+
+def _told(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
+    """Return an option without columns that are not there; None where it says nothing then."""
+    columns, _, option = key[len(_PREFIX) :].rpartition(".") if key.startswith(_PREFIX) else ("", "", "")
+    if option == SEQUENCE_GROUP:
+        ordering, protected = (_present(text, absent) for text in (columns, value))
+        return (f"{_PREFIX}{ordering}.{option}", protected) if ordering and protected else None
+    if any(name in key for name in absent):
+        return None
+    listed = _present(value, absent)
+    return (key, listed) if listed else None
+
+
+def _present(text: str, absent: Collection[str]) -> str:
+    return ",".join(name for name in text.split(",") if name.strip(" ").partition("[")[0] not in absent)
 
 
 def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:

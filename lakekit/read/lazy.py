@@ -207,8 +207,12 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Co
 
 
 def _decides(expr: pl.Expr, fields: Sequence[Field]) -> bool:
-    """Whether each value of an expression is made of its own row alone, by partition columns whose values are the same in the manifest and in the rows."""
-    return expr.meta.is_row_separable() and all(field.type.root not in _TOLD_OTHERWISE for field in fields)
+    """Whether each value is made of its own row alone, by partition columns with the same values in the manifest and in the rows."""
+    try:
+        is_alone = expr.meta.is_row_separable()
+    except pl.exceptions.PolarsError:
+        return False  # Polars cannot tell without the columns: a Python function, `list.eval`, `struct.with_fields`
+    return is_alone and all(field.type.root not in _TOLD_OTHERWISE for field in fields)
 
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:

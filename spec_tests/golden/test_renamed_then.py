@@ -24,12 +24,12 @@ def written(tmp_path):
     return write
 
 
-def then(t, *changes):
+def then(t, *changes, at_once=False):
     """The rows of the newest snapshot before and after columns change."""
     newest = t.snapshots()["snapshot_id"].max()
     before = t.scan().collect()
-    for change in changes:
-        t.alter(change)
+    for change in [changes] if at_once else [[one] for one in changes]:
+        t.alter(*change)
     return before, t.scan(at=newest).collect()
 
 
@@ -106,3 +106,29 @@ def test_rows_expire_by_the_column_of_then(tmp_path):
     t.upsert([{"k": 1, "a": 5, "s": 2_000_000_000}])
     before, after = then(t, lk.rename_column("s", "c"), lk.rename_column("a", "s"), lk.rename_column("c", "a"))
     assert before.rows() == after.rows() == [(1, 5, 2_000_000_000)]
+
+
+def test_sequence_groups_of_a_column_that_was_dropped_and_added_again(written):
+    """The engine finds the column of then by its name too: it is the one that the group named then."""
+    t = written({"merge-engine": "partial-update", "fields.s.sequence-group": "a,b"}, (1, 1, 1, 5), (1, 2, 2, 4))
+    before, after = then(t, lk.drop_column("b"), lk.add_column("b", "INT"), at_once=True)
+    assert before.rows() == after.rows() == [(1, 1, 1, 5)]
+
+
+def test_sequence_groups_of_a_column_that_came_later(written):
+    t = written({"merge-engine": "partial-update", "fields.s.sequence-group": "a,b"}, (1, 1, 1, 5), (1, 2, 2, 4))
+    before, after = then(t, lk.add_column("c", "INT"), lk.set_option("fields.s.sequence-group", "a,b,c"))
+    assert before.rows() == after.rows() == [(1, 1, 1, 5)]
+
+
+def test_a_sequence_group_of_columns_that_came_later(written):
+    t = written({"merge-engine": "partial-update"}, (1, 1, None, 5), (1, None, 2, 4))
+    group = lk.set_option("fields.g.sequence-group", "c")
+    before, after = then(t, lk.add_column("c", "INT"), lk.add_column("g", "INT"), group)
+    assert before.rows() == after.rows() == [(1, 1, 2, 4)]
+
+
+def test_a_sequence_field_that_came_later(written):
+    t = written({}, (1, 1, 1, 5), (1, 2, 2, 4))
+    before, after = then(t, lk.add_column("version", "INT"), lk.set_option("sequence.field", "version"))
+    assert before.rows() == after.rows() == [(1, 2, 2, 4)]

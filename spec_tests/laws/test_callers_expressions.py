@@ -135,6 +135,7 @@ def condition(rng: Random, schema: dict[str, str], depth: int = 0) -> pl.Expr:
         lambda: cs.first().is_null() | cs.last().is_null(),
         lambda: pl.col("k") > pl.col("k").mean(),
         lambda: pl.concat_str(cs.exclude(cs.nested()), ignore_nulls=True).str.contains("a|1"),
+        lambda: called(rng, rng.choice(("k", "g"))),
     ]
     if depth < 2:
         ways += [lambda: condition(rng, schema, depth + 1) & condition(rng, schema, depth + 1)] * 2
@@ -143,8 +144,24 @@ def condition(rng: Random, schema: dict[str, str], depth: int = 0) -> pl.Expr:
     return rng.choice(ways)()
 
 
+def called(rng: Random, name: str) -> pl.Expr:
+    """A truth of each row that Python's functions make, or that Polars makes of parts: nothing is known of it without the column."""
+    column, limit = pl.col(name), rng.randint(0, 4)
+    ways = [
+        lambda: column.map_batches(lambda values: values >= limit, return_dtype=pl.Boolean, is_elementwise=True),
+        lambda: column.map_batches(lambda values: values >= (values.mean() or 0), return_dtype=pl.Boolean),
+        lambda: column.map_elements(lambda value: value % 2 == limit % 2, return_dtype=pl.Boolean),
+        lambda: pl.concat_list(column, column).list.eval(pl.element() + 1).list.sum() > 2 * limit,
+        lambda: pl.struct(column.alias("x")).struct.with_fields(pl.field("x") + 1).struct.field("x") > limit,
+    ]
+    return rng.choice(ways)()
+
+
 def row_wise(expr: pl.Expr, frame: pl.DataFrame) -> bool:
-    one_by_one = [frame[at : at + 1].select(expr.alias("")).to_series() for at in range(len(frame))]
+    try:
+        one_by_one = [frame[at : at + 1].select(expr.alias("")).to_series() for at in range(len(frame))]
+    except pl.exceptions.PolarsError:  # a branch of when/then that no row took
+        return False
     return pl.concat(one_by_one).equals(frame.select(expr.alias("")).to_series(), null_equal=True)
 
 
