@@ -33,7 +33,7 @@ def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | No
     every = polars_schema(handle.schema.fields)
     wanted = _named(condition(where), where, every, handle.name)
     known = handle.schema.partition_keys
-    if others := [name for name in wanted.meta.root_names() if name not in known]:
+    if others := [name for name in expand.used_columns(wanted, every) if name not in known]:
         has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     schema = polars_schema(handle.schema.partition_fields)

@@ -38,4 +38,4 @@ def standing_rows(handle: Handle, snapshot: Snapshot | None, where: pl.Expr | No
         filters = lazy.filters_of(where, polars_schema(schema.fields))
         asked = lazy.condition_of(filters, schema)[0]
     found = frames.merged([plan.plan_read(handle, Position(snapshot=snapshot), asked)], schema.fields)
-    return found if where is None else found.filter(*lazy.separate(where, polars_schema(schema.fields)))
+    return found if where is None else lazy.filtered(found, where, polars_schema(schema.fields))

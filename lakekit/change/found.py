@@ -29,6 +29,7 @@ from lakekit.meta import gate, snapshots
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import frames, lazy, plan as plans
 from lakekit.read.condition import Condition, exactly
+from lakekit.read.expand import used_columns
 from lakekit.read.expressions import computed, is_row_wise
 from lakekit.read.spelled import text_of
 from lakekit.read.travel import Position
@@ -102,7 +103,7 @@ class Found:
         """
         plan = self.plan(expr)
         found = frames.merged([plan], self.handle.schema.fields)
-        asked = then(found if expr is None else found.filter(*lazy.separate(expr, self.schema)))
+        asked = then(found if expr is None else lazy.filtered(found, expr, self.schema))
         with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
             yield from asked.collect_batches(maintain_order=True)
 
@@ -137,7 +138,7 @@ class Found:
 
     def partitions(self, expr: pl.Expr) -> list[bytes] | None:
         """The partitions, as serialized rows, of which a condition holds that only partition columns decide; None for a condition on other columns."""
-        names = set(expr.meta.root_names())
+        names = set(used_columns(expr, self.schema))
         if not names or not names <= set(self.handle.schema.partition_keys) or not is_row_wise(expr, self.schema):
             return None
         if self.snapshot is None:
@@ -209,7 +210,7 @@ class Stored:
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
-        return found if expr is None else found.filter(*lazy.separate(expr, polars_schema(fields)))
+        return found if expr is None else lazy.filtered(found, expr, polars_schema(fields))
 
     def marked(self, expr: pl.Expr) -> BitMap:
         """The numbers of the rows that satisfy a condition."""

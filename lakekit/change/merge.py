@@ -26,6 +26,7 @@ from lakekit.change.update import MADE, check_engine, key_changed, updated
 from lakekit.columns import ROW, cols, internal
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
+from lakekit.read import lazy
 from lakekit.read.expressions import computed
 from lakekit.write import conform
 
@@ -170,7 +171,7 @@ class _Merging:
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
-        return _numbered(rows.join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
+        return _numbered(lazy.shield(rows, [self.plan.on]).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
 
     def _insert(self) -> None:
         """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""

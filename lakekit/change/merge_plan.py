@@ -24,7 +24,7 @@ from lakekit.columns import col, internal
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.dtypes import polars_schema
 from lakekit.lsm.arrays import ends
-from lakekit.read.expand import choose_among, expand, name_exactly
+from lakekit.read.expand import choose_among, expand, is_picklable, name_exactly, used_columns
 from lakekit.read.expressions import SOURCE, beyond_a_row, checked, format_expression, parsed, unknown
 from lakekit.read.lazy import filters_of
 from lakekit.write import incoming
@@ -212,7 +212,10 @@ class _Sides:
         if not expr.meta.has_multiple_outputs():
             return expr
         try:
-            if not set(expr.meta.root_names()) <= self.target.keys():
+            if not set(used_columns(expr, self.both)) <= self.target.keys():
+                if not is_picklable(expr):
+                    why = "has a selector, a column of the source and a function of Python that does not pickle: write the names of the columns it chooses"
+                    raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.handle.name} {why}")
                 return choose_among(expr, self.target)
             found = expand(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
@@ -226,7 +229,7 @@ class _Sides:
 
     def _look(self, expr: pl.Expr, schema: Schema, said: str) -> None:
         """Raises `ColumnNotFound` for a column of a side that has no row there, or that is not there at all."""
-        for name in expr.meta.root_names():
+        for name in used_columns(expr, schema):
             if name in schema:
                 continue
             own = name.removeprefix(SOURCE)

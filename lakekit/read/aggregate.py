@@ -139,7 +139,7 @@ def _narrow_count(column: pl.Series) -> pl.Series:
 def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
     """The rows that no index answered for."""
     rows = frames.merged(found.plans, scan.fields)
-    return rows if where is None else rows.filter(*lazy.separate(where, scan.schema()))
+    return rows if where is None else lazy.filtered(rows, where, scan.schema())
 
 
 def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:

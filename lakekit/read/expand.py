@@ -41,6 +41,25 @@ def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
     return found[:count]  # Polars may ask more than once, each time for all in order
 
 
+def used_columns(expr: pl.Expr, known: Iterable[str]) -> list[str]:
+    """Return the names of the columns that an expression reads, repeats kept, those that are not `known` too.
+
+    The elements of a list are no column: in `list.filter` Polars calls them by the empty name, which counts where a column has it.
+    """
+    return [name for name in expr.meta.root_names() if name or name in known]
+
+
+def is_picklable(expr: pl.Expr) -> bool:
+    """Return whether an expression has no function of Python that does not pickle: no other expression has bytes, and Polars takes none apart."""
+    if "python_udf" not in str(expr):
+        return True
+    try:
+        expr.meta.serialize()
+    except Exception:  # noqa: BLE001 - pickling raises what it likes
+        return False
+    return True
+
+
 def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
     """Return the expression with each selector as the names that it chooses among such columns; other columns it may name too.
 

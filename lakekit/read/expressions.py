@@ -100,8 +100,8 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
     Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them.
     """
     far.refuse(expr, table, said)
-    for name in expr.meta.root_names():
-        if name not in schema and name:  # elements of lists have no name
+    for name in expand.used_columns(expr, schema):
+        if name not in schema:
             raise unknown(name, list(schema), table, said)
     try:
         found = expand.expand(expr, schema)
@@ -114,7 +114,7 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
     temporal.refuse_numbers(plain, schema, f"{said}={format_expression(expr)} for {table}")
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
-        types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(plain.meta.root_names()))
+        types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(expand.used_columns(plain, schema)))
         raise SchemaMismatch(f"{said}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}")
     return plain, dtype
 

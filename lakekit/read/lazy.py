@@ -20,11 +20,12 @@ from lakekit import world
 from lakekit.predicate import conjunction, leaves
 from lakekit.read import row_groups, temporal
 from lakekit.read.condition import Condition, exactly, predicate_of
+from lakekit.read.expand import is_picklable
 from lakekit.read.spelled import text_of
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.model.schema import TableSchema
     from lakekit.types import Field
@@ -96,14 +97,14 @@ class PaimonScan(LazyFrameResolver):
         above = [row_groups.hide(filters[at].expr) for at in hidden]
         if self.shared:
             key = f"{version}#{next(self.times)}"
-            return frame(condition, limit).filter(*above), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
+            return _filtered_above(frame(condition, limit), above), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
         question = (version, _text(filters, applied), limit)
         planned = self.plans.get(question)
         if planned is None:
-            planned = frame(condition, limit).filter(*above)
+            planned = _filtered_above(frame(condition, limit), above)
             if len(self.plans) >= _REMEMBERED:
                 self.plans.clear()
             self.plans[question] = planned  # not read again: another thread may clear them
@@ -179,7 +180,35 @@ def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | Non
     return reduce(and_, [found.expr for found in asked.filters])
 
 
-def separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+def filtered(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return the rows that satisfy a condition on columns of a schema: what of it calculates is hidden from bounds of row groups."""
+    return _filtered_above(frame, _separate(expr, schema))
+
+
+def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr]) -> pl.LazyFrame:
+    """Return the frame; where a condition does not pickle, such that Polars pushes none below it.
+
+    Sources in Python, as buckets that are merged, are given conditions as bytes: Polars raises where one has a function of Python that does not pickle.
+    """
+    if all(map(is_picklable, conditions)):
+        return frame
+    return frame.map_batches(_same, predicate_pushdown=False, slice_pushdown=False, streamable=True)
+
+
+def _same(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _filtered_above(frame: pl.LazyFrame, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """The rows that satisfy all conditions; those that do not pickle are applied last, above all sources."""
+    pickled, others = list[pl.Expr](), list[pl.Expr]()
+    for one in conditions:
+        (pickled if is_picklable(one) else others).append(one)
+    below = frame.filter(*pickled)
+    return shield(below, others).filter(*others) if others else below
+
+
+def _separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
     """Conditions that together say what one says: of its conjuncts those that calculate are hidden from bounds of row groups, all others are as they were."""
     if row_groups.is_plain(expr):
         return [expr]

@@ -104,7 +104,7 @@ def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
     if job.kind_column is not None or job.how != "state":
         found = frames.changed(found, job.kind_column, job.fields, job.system)
     if job.where is not None:
-        found = found.filter(*lazy.separate(job.where, polars_schema(job.fields, timestamp_unit="us")))
+        found = lazy.filtered(found, job.where, polars_schema(job.fields, timestamp_unit="us"))
     return found.select(col(field.name) for field in job.out)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from datetime import date, timedelta
 from random import Random
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,6 +20,8 @@ from spec_tests.longer import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.filterwarnings("ignore::polars.exceptions.PolarsInefficientMapWarning")
 
 TYPES = {
     "INT": pl.Int32,
@@ -146,8 +149,11 @@ def condition(rng: Random, schema: dict[str, str], depth: int = 0) -> pl.Expr:
 
 def called(rng: Random, name: str) -> pl.Expr:
     """A truth of each row that Python's functions make, or that Polars makes of parts: nothing is known of it without the column."""
-    column, limit = pl.col(name), rng.randint(0, 4)
+    column, limit, lock = pl.col(name), rng.randint(0, 4), Lock()
     ways = [
+        lambda: column.map_elements(lambda value: value >= limit and not lock.locked(), return_dtype=pl.Boolean),  # which does not pickle
+        lambda: column.map_batches(lambda values: values >= (0 if lock.locked() else limit), return_dtype=pl.Boolean, is_elementwise=True),
+        lambda: pl.concat_list(column, column).list.filter(pl.element() > limit).list.len() > 0,
         lambda: column.map_batches(lambda values: values >= limit, return_dtype=pl.Boolean, is_elementwise=True),
         lambda: column.map_batches(lambda values: values >= (values.mean() or 0), return_dtype=pl.Boolean),
         lambda: column.map_elements(lambda value: value % 2 == limit % 2, return_dtype=pl.Boolean),
