@@ -105,7 +105,10 @@ def col(name: str) -> pl.Expr:
     Polars has no function that gives the expression for a name that is a pattern; its serialized form can say it. `meta.root_names()`, pushdown of filters
     and projections treat it as every other column.
     """
-    return _deserialize({"Column": name}) if is_pattern(name) else pl.col(name)
+    if not is_pattern(name):
+        return pl.col(name)
+    _name_own_column_exactly()  # the column becomes a series somewhere
+    return _deserialize({"Column": name})
 
 
 def cols(names: Iterable[str]) -> list[pl.Expr]:
@@ -155,7 +158,7 @@ def prepare_series(names: Iterable[str]) -> None:
     """Make methods of `pl.Series` work on columns of such names; of ordinary names nothing is done, and Polars stays as it is.
 
     Most methods (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which Polars names by `F.col(self.name)`: of
-    a series called `^a$` there is no such column, and the method raises. From the first table with such a column on, these modules of Polars name it
+    a series called `^a$` there is no such column, and the method raises. From the first such column on, these modules of Polars name it
     exactly in this process; for every other name they do what they did.
     """
     if any(map(is_pattern, names)):

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket.read import KIND
-from lakekit.columns import col
+from lakekit.columns import col, prepare_series
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.dtypes import polars_schema, polars_type
@@ -149,6 +149,7 @@ class Known(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _known(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[Known, ...]:
+    prepare_series(field.name for field in fields)  # the first rows of a process may be these
     wanted = [field.type.not_null() if field.name in without_null else field.type for field in fields]
     return tuple(Known(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, wanted, strict=True))
 
