@@ -5,30 +5,21 @@
     stream            its compressed chunks are no longer than a block, and end where it ends
     LENGTH streams    no length of a text, a list or a map is below zero: Arrow would read where nothing is
 
-Lengths are looked at where a stripe has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. Of others
-a check of all rows in a process of its own finds what is wrong (`care/checks/apart.py`). Only the heads of runs are looked at, and the values that no
-head bounds:
+Lengths are looked at (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. Of
+others a check of all rows in a process of its own finds what is wrong (`care/checks/apart.py`).
 
-    00 repeat    2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
-    01 direct    2 kind · 5 width · 9 count - 1 | values
-    10 patched   2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1 · 5 patches | base | values | patches
-    11 delta     2 kind · 5 width · 9 count - 1 | base, varint | delta, zig-zag varint | deltas
-
-Source: the ORC specification v1, "Run Length Encoding", "Stripes".
+Source: the ORC specification v1, "Stripes".
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from lakekit.errors import Corrupt
-from lakekit.format import orc_tail
-from lakekit.format.varints import read_varint, read_zigzag
+from lakekit.format import orc_runs, orc_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
 
     from lakekit.format.orc_tail import Column, Stripe, Tail
 
@@ -39,12 +30,16 @@ _LAST_DATA_KIND = 5
 _DICTIONARIES, _SECOND = (1, 3), (2, 3)
 _LIST, _MAP, _STRUCT, _DECIMAL = 10, 11, 12, 14
 _MOST_DIGITS = 38
-_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _FEW_BYTES = 2048
 """Lengths of more bytes, as they are stored, are not looked at."""
+_MOST_INFLATED_BYTES = 1 << 17
+"""Of few bytes that inflate to more the others are not looked at: runs can be of three bytes."""
 _SLACK_BYTES = 64 << 20
 """What a wrong length may make Arrow allocate in vain."""
-_MOST_LENGTH = 2**63 - 1
+_FEW_VALUES = 1 << 16
+"""Lists of no more values together are left to Arrow: it finds out that they are not there."""
+_VALUES_OF_BYTE = 520
+"""More values no byte stands for: 130 bytes of eight bits each in two bytes, as nulls and booleans lie."""
 
 
 class _Stream(NamedTuple):
@@ -113,11 +108,40 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
         blocks = _check_chunks(tail, one) if tail.codec != "none" else 1
         if one.kind == _LENGTH and few:
             packed = bytes(tail.data[one.begin : one.begin + one.length])
-            data = orc_tail.inflate(packed, tail.codec, tail.block_bytes)
-            total = total_bound(data, second=kind in _SECOND)
+            data = orc_tail.inflate(packed, tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
+            total = orc_runs.total(data, second=kind in _SECOND)
             most = max(sizes.get(one.column, 0), tail.block_bytes * blocks) * 256
-            if wanted[one.column].kind not in (_LIST, _MAP) and total > most + _SLACK_BYTES:
+            if wanted[one.column].kind in (_LIST, _MAP):
+                _check_values(tail, wanted[one.column], streams, total)
+            elif total > most + _SLACK_BYTES:
                 raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(one.column, 0)}", offset=one.begin, field="length")
+
+
+def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:
+    """Raises `Corrupt` where lists or maps of a column have more values together than there can be: Arrow would read where nothing is."""
+    if total <= _FEW_VALUES:
+        return
+    for child in column.children:
+        most = _most_values(tail, child, streams)
+        if total > most:
+            raise Corrupt(f"column {column.number} has lists of {total} values, and column {child.number} at most {most}", field="length")
+
+
+def _most_values(tail: Tail, column: Column, streams: Sequence[_Stream]) -> int:
+    """At most so many values a column has, by the bytes of its streams; a STRUCT without a stream has as many as its parts."""
+    own = [one for one in streams if one.column == column.number and one.kind <= _LAST_DATA_KIND and one.length]
+    if not own and column.kind == _STRUCT:
+        return max((_most_values(tail, child, streams) for child in column.children), default=0)
+    return max((_inflated_bytes(tail, one) for one in own), default=0) * _VALUES_OF_BYTE
+
+
+def _inflated_bytes(tail: Tail, stream: _Stream) -> int:
+    """At most so many bytes a stream has, inflated."""
+    if tail.codec == "none":
+        return stream.length
+    if stream.length <= _FEW_BYTES:
+        return len(orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes))
+    return _check_chunks(tail, stream) * tail.block_bytes
 
 
 def _streams(footer: list[orc_tail.Part], begin: int, end: int) -> Iterator[_Stream]:
@@ -149,90 +173,3 @@ def _check_chunks(tail: Tail, stream: _Stream) -> int:
         at += 3 + length
         count += 1
     return count
-
-
-# ---- lengths -----------------------------------------------------------------------------------------------------------------------------------
-
-
-def total_bound(data: bytes, *, second: bool) -> int:
-    """At most so many are all lengths of a stream together. Raises `Corrupt` where one is below zero; what ends too early is left to Arrow."""
-    total, at = 0, 0
-    try:
-        while at < len(data):
-            bound, at = _run(data, at) if second else _first_run(data, at)
-            total += bound
-    except IndexError:
-        pass
-    return total
-
-
-def _first_run(data: bytes, at: int) -> tuple[int, int]:
-    """The bound of a run of the first version, and where the next begins: count - 3, delta, base; or 256 - count, values."""
-    head = data[at]
-    if head < 0x80:
-        count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
-        base, at = read_varint(data, at + 2)
-        return count * _greater(base, base + delta * (count - 1)), at
-    total, at = 0, at + 1
-    for _ in range(256 - head):
-        value, at = read_varint(data, at)
-        total += _greater(value, value)
-    return total, at
-
-
-def _run(data: bytes, at: int) -> tuple[int, int]:
-    """The bound of a run of the second version, and where the next begins."""
-    head = data[at]
-    kind = head >> 6
-    if kind == 0:
-        size = (head >> 3 & 7) + 1
-        value = int.from_bytes(data[at + 1 : at + 1 + size], "big")
-        return ((head & 7) + 3) * _greater(value, value), at + 1 + size
-    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
-    at += 2
-    if kind == 1:
-        end = at + (count * width + 7) // 8
-        if width < 63:
-            return count * ((1 << width) - 1), end
-        if end > len(data):
-            raise IndexError
-        values = np.frombuffer(data[at : at + count * 8], ">i8")
-        return count * _greater(int(values.min(initial=0)), int(values.max(initial=0))), end
-    if kind == 2:
-        return _patched(data, at, width, count)
-    base, at = read_varint(data, at)
-    delta, at = read_zigzag(data, at)
-    if not head >> 1 & 31:
-        return count * _greater(base, base + delta * (count - 1)), at
-    end = at + ((count - 2) * width + 7) // 8
-    steps = _sum(data[at:end], width, max(0, count - 2))
-    return count * _greater(base, base + delta + (steps if delta >= 0 else -steps)), end
-
-
-def _patched(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
-    size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
-    gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
-    at += 2
-    base = int.from_bytes(data[at : at + size], "big")
-    if base >> (8 * size - 1):
-        raise Corrupt("a length below zero", field="length")
-    each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, 64))
-    end = at + size + (count * width + 7) // 8 + (patches * each + 7) // 8
-    return count * (base + (1 << width)) + (patches << min(width + patch_width, 62)), end
-
-
-def _sum(data: bytes, width: int, count: int) -> int:
-    """The sum of `count` numbers of so many bits each, the highest first. Raises `IndexError` where the data ends."""
-    if not count:
-        return 0
-    if len(data) * 8 < count * width:
-        raise IndexError
-    bits = np.unpackbits(np.frombuffer(data, np.uint8))[: count * width].reshape(-1, width)
-    return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
-
-
-def _greater(one: int, other: int) -> int:
-    """The greater of two lengths. Raises `Corrupt` where one of them is none."""
-    if one < 0 or other < 0 or one > _MOST_LENGTH or other > _MOST_LENGTH:
-        raise Corrupt(f"a length of {min(one, other)}", field="length")
-    return max(one, other)

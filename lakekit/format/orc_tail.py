@@ -171,7 +171,7 @@ def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
     """What chunks hold. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if codec == "none":
         return data
-    out, at = bytearray(), 0
+    out, at, block_bytes = bytearray(), 0, min(block_bytes, _MAX_TAIL_BYTES)
     while at < len(data):
         header = int.from_bytes(data[at : at + 3], "little")
         length, at = header >> 1, at + 3

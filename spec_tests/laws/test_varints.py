@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lakekit.errors import Corrupt
-from lakekit.format import orc_bounds, orc_tail, thrift
+from lakekit.format import orc_runs, orc_tail, thrift
 from lakekit.format.varints import append_varint, append_zigzag, read_varint, read_zigzag
 
 ENDS = (0, 1, 127, 128, 300, 2**14 - 1, 2**14, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
@@ -67,7 +67,7 @@ def test_more_than_64_bits_are_corrupt_to_all_that_read_numbers(data):
     with pytest.raises(Corrupt, match="more than 64 bits"):
         thrift.decode(b"\x16" + made)
     with pytest.raises(Corrupt, match="more than 64 bits"):
-        orc_bounds.total_bound(b"\xff" + made, second=False)
+        orc_runs.total(b"\xff" + made, second=False)
 
 
 @given(st.integers(0, 9))
@@ -79,4 +79,4 @@ def test_a_number_that_does_not_end_is_told_by_who_reads_it(count):
         orc_tail.parse_members(b"\x08" + made)
     with pytest.raises(Corrupt, match="ends too early"):
         thrift.decode(b"\x16" + made)
-    assert orc_bounds.total_bound(b"\xff" + made, second=False) == 0  # left to Arrow
+    assert orc_runs.total(b"\xff" + made, second=False) == 0  # left to Arrow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from pyarrow import orc
 
 import lakekit as lk
 from lakekit.errors import Corrupt
-from lakekit.format import orc as orc_files
+from lakekit.format import orc as orc_files, orc_bounds, orc_tail
 from lakekit.types import Field, parse
 from spec_tests.reliability import damaged_tables
 
@@ -54,6 +55,26 @@ def test_texts_of_any_letters_pass(texts):
     fields = [Field("v", parse("STRING")), Field("a", parse("ARRAY<STRING>"))]
     found = orc_files.scan(["a.orc"], fields, read=lambda path: made.getvalue()).collect()
     assert found.rows() == [(one, [one]) for one in texts]
+
+
+@pytest.mark.parametrize("codec", ["zlib", "zstd", "snappy", "lz4", "none"])
+@pytest.mark.parametrize("size", [0, 1 << 23, 1 << 40, (1 << 64) - 1])
+def test_a_block_size_of_an_orc_file_is_bounded(codec, size):
+    """zlib was asked for 2^64 - 1 bytes: an OverflowError of Python's."""
+    made = io.BytesIO()
+    orc.write_table(pa.table({"v": pa.array(["a"] * 9)}), made, compression="uncompressed" if codec == "none" else codec)
+    data = made.getvalue()
+    length = data[-1]
+    postscript = [part._replace(value=size) if part.number == 3 else part for part in orc_tail.parse_members(data[-1 - length : -1])]
+    said = orc_tail.build_message(postscript)
+    bad = data[: -1 - length] + said + bytes([len(said)])
+    for look in (
+        orc_tail.parse,
+        lambda data: orc_tail.row_count(lambda at, count: data[at : at + count], len(data)),
+        lambda data: orc_bounds.check("a.orc", data),
+    ):
+        with contextlib.suppress(lk.LakekitError):
+            look(bad)
 
 
 @pytest.mark.parametrize("format_name", ["avro", "orc"])

@@ -9,7 +9,8 @@ from pyarrow import orc
 
 import lakekit as lk
 from lakekit.errors import Corrupt
-from lakekit.format import orc_bounds
+from lakekit.format import orc_bounds, orc_runs, orc_tail
+from lakekit.format.varints import append_varint
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.children import Child
 from spec_tests.reliability.test_check_survives import length_stream
@@ -47,14 +48,45 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     orc_bounds.check("a.orc", sink.getvalue().to_pybytes())
 
 
+def length_streams(data: bytes) -> list[tuple[int, bytes, bool]]:
+    """The LENGTH streams of the first stripe: their column, their bytes inflated, and whether their runs are of the second version."""
+    tail = orc_tail.parse(data)
+    footer, at, found = orc_tail.footer_of(tail, tail.stripes[0]), tail.stripes[0].offset, []
+    encodings = [orc_tail.whole_of(orc_tail.parse_members(one), 1) for one in orc_tail.all_of(footer, 2)]
+    for stream in orc_tail.all_of(footer, 1):
+        kind, column, length = (orc_tail.whole_of(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
+        if kind == 2:
+            found.append((column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes), encodings[column] in (2, 3)))
+        at += length
+    return found
+
+
+@given(lengths=lengths, codec=st.sampled_from(["uncompressed", "zlib"]))
+def test_lengths_of_arrow_are_summed_exactly(lengths, codec):
+    table = pa.table(
+        {"l": pa.array([[1] * length for length in lengths], pa.list_(pa.int32())), "s": pa.array(["x" * length for length in lengths], pa.string())}
+    )
+    sink = pa.BufferOutputStream()
+    orc.write_table(table, sink, compression=codec, dictionary_key_size_threshold=0.0)
+    data = sink.getvalue().to_pybytes()
+    if lengths:
+        assert {column: orc_runs.total(some, second=second) for column, some, second in length_streams(data)} == dict.fromkeys((1, 3), sum(lengths))
+
+
 @pytest.mark.parametrize(
     ("data", "second", "total"),
     [
-        ("0a05", True, 25),  # five times five
+        ("0205", True, 25),  # five times five
         ("c0040201", True, None),  # 2, then one less each time, five times: below zero
-        ("c0040a01", True, 50),
+        ("c0040a01", True, 40),  # 10, 9, 8, 7, 6
+        ("0a2710", True, 50_000),  # the four examples of the specification
+        ("5e035ca1ab1edeadbeef", True, 23713 + 43806 + 57005 + 48879),
+        ("c609020222424246", True, 2 + 3 + 5 + 7 + 11 + 13 + 17 + 19 + 23 + 29),
+        ("8e132b2107d01e0014702832 3c46505a646e78828c96a0aab4befce8", True, 2030 + 2000 + 2020 + 1_000_000 + sum(range(2040, 2200, 10))),
+        ("c2040a0100", True, 10 + 9 + 9 + 9 + 9),
+        ("c2040a01", True, 0),  # the steps are missing: left to Arrow
         ("c0040200", True, 10),
-        ("020102", False, 5 * 6),  # 2, 3, 4, 5, 6
+        ("020102", False, 20),  # 2, 3, 4, 5, 6
         ("02ff02", False, None),  # 2, 1, 0, -1, -2
         ("fe0507", False, 12),
         ("38ffffffffffffffff", True, None),  # a repeated value of eight bytes
@@ -63,15 +95,15 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
 def test_runs_are_bounded(data, second, total):
     if total is None:
         with pytest.raises(Corrupt, match="a length of "):
-            orc_bounds.total_bound(bytes.fromhex(data), second=second)
+            orc_runs.total(bytes.fromhex(data), second=second)
     else:
-        assert orc_bounds.total_bound(bytes.fromhex(data), second=second) >= total
+        assert orc_runs.total(bytes.fromhex(data), second=second) == total
 
 
 @given(st.binary(max_size=60), st.booleans())
 def test_any_bytes_are_bounded_or_corrupt(data, second):
     try:
-        assert orc_bounds.total_bound(data, second=second) >= 0
+        assert orc_runs.total(data, second=second) >= 0
     except Corrupt as wrong:
         assert "a length" in str(wrong)
 
@@ -98,3 +130,45 @@ def test_a_decimal_of_too_many_digits_is_corrupt():
     at = data.index(bytes([40, 10, 48, 2])) - 2
     with pytest.raises(Corrupt, match="a decimal of 99 digits"):
         orc_bounds.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
+
+
+@pytest.mark.parametrize(("rows", "nested"), [(40, "ARRAY<INT>"), (40, "MAP<INT, INT>"), (40, "ARRAY<ROW<a INT>>"), (40, "ARRAY<ARRAY<INT>>")])
+@pytest.mark.parametrize("codec", ["none", "zlib", "zstd", "snappy"])
+def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(tmp_path, rows, nested, codec):
+    """Lists of 2^28 values each: Arrow counted beyond 32 bits, read where nothing is, and the process ended."""
+    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": nested}, options={"file.format": "orc", "file.compression": codec})
+    one = {"ARRAY<INT>": [1, 2], "MAP<INT, INT>": {1: 2, 3: 4}, "ARRAY<ROW<a INT>>": [{"a": 1}, {"a": 2}], "ARRAY<ARRAY<INT>>": [[1], [2]]}[nested]
+    t.append([{"id": i, "v": one} for i in range(rows)])
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    sound = file.read_bytes()
+    assert lk.open(tmp_path / "t").scan().collect().height == rows
+    for length in (1 << 20, 1 << 28, (1 << 31) // rows + 1, 1 << 40):
+        file.write_bytes(with_lengths(sound, 2, length, rows))
+        with pytest.raises(Corrupt, match="at most") as wrong:
+            orc_bounds.check(str(file), file.read_bytes())
+        assert wrong.value.path == str(file)
+
+
+def with_lengths(data: bytes, column: int, length: int, rows: int) -> bytes:
+    """The file with as many lengths, all the same, in the LENGTH stream of a column of its only stripe."""
+    tail = orc_tail.parse(data)
+    stripe = tail.stripes[-1]
+    run = bytearray([0xC0 | (rows - 1) >> 8, (rows - 1) & 255])
+    append_varint(run, length)
+    run.append(0)
+    at, streams, index, body = stripe.offset, [], 0, b""
+    footer = orc_tail.footer_of(tail, stripe)
+    for stream in orc_tail.all_of(footer, 1):
+        members = orc_tail.parse_members(stream)
+        kind, of, size = (orc_tail.whole_of(members, number) for number in (1, 2, 3))
+        made = orc_tail.store_chunks(bytes(run), tail) if (kind, of) == (2, column) else data[at : at + size]
+        at, body, index = at + size, body + made, index + (len(made) if kind in (6, 7, 8) else 0)
+        streams.append(orc_tail.Part(1, orc_tail.build_message([orc_tail.Part(1, kind), orc_tail.Part(2, of), orc_tail.Part(3, len(made))])))
+    end = orc_tail.store_chunks(orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)]), tail)
+    sizes = {2: index, 3: len(body) - index, 4: len(end)}
+    numbers = [at for at, part in enumerate(tail.footer) if part.number == 3]
+    members = [part._replace(value=sizes.get(part.number, part.value)) for part in orc_tail.parse_members(tail.footer[numbers[-1]].value)]
+    whole = [part._replace(value=orc_tail.build_message(members)) if at == numbers[-1] else part for at, part in enumerate(tail.footer)]
+    tail_end = orc_tail.store_chunks(orc_tail.build_message(whole), tail)
+    said = orc_tail.build_message([part._replace(value={1: len(tail_end), 5: 0}.get(part.number, part.value)) for part in tail.postscript])
+    return data[: stripe.offset] + body + end + tail_end + said + bytes([len(said)])

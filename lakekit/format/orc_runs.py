@@ -1,0 +1,138 @@
+"""The lengths that a stream of an ORC file holds, summed up without a decoder of values: only heads of runs are looked at, and bits in columns.
+
+    first version    00 05 02                  count - 3 · delta, signed · base, varint          |  ff 07     256 - count · values, varints
+    00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
+    01 direct        2 kind · 5 width · 9 count - 1 | values
+    10 patched       2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1 · 5 patches | base | values | patches
+    11 delta         2 kind · 5 width · 9 count - 1 | base, varint | delta, zig-zag varint | deltas
+
+Source: the ORC specification v1, "Run Length Encoding".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakekit.errors import Corrupt
+from lakekit.format.varints import read_varint, read_zigzag
+
+_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_MOST_LENGTH = 2**63 - 1
+
+
+def total(data: bytes, *, second: bool) -> int:
+    """All lengths of a stream together. Raises `Corrupt` where one is below zero; of what ends too early, which is left to Arrow, the runs before it."""
+    found, at = 0, 0
+    try:
+        while at < len(data):
+            some, at = _run(data, at) if second else _first_run(data, at)
+            found += some
+    except IndexError:
+        pass
+    return found
+
+
+def _first_run(data: bytes, at: int) -> tuple[int, int]:
+    """The sum of a run of the first version, and where the next begins."""
+    head = data[at]
+    if head < 0x80:
+        count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
+        base, at = read_varint(data, at + 2)
+        return _even(base, delta, count), at
+    found, at = 0, at + 1
+    for _ in range(256 - head):
+        value, at = read_varint(data, at)
+        found += _checked(value)
+    return found, at
+
+
+def _run(data: bytes, at: int) -> tuple[int, int]:
+    """The sum of a run of the second version, and where the next begins."""
+    head = data[at]
+    kind = head >> 6
+    if kind == 0:
+        end = at + 2 + (head >> 3 & 7)
+        return ((head & 7) + 3) * _checked(_number(data, at + 1, end)), end
+    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+    at += 2
+    if kind == 1:
+        return _packed(data, at, width, count)
+    if kind == 2:
+        return _patched(data, at, width, count)
+    base, at = read_varint(data, at)
+    delta, at = read_zigzag(data, at)
+    if not head >> 1 & 31:
+        return _even(base, delta, count), at
+    return _uneven(data, at, width, (base, delta, count))
+
+
+def _even(base: int, delta: int, count: int) -> int:
+    """The sum of lengths that grow by the same each time."""
+    last = base + delta * (count - 1)
+    return count * (_checked(base) + _checked(last)) // 2
+
+
+def _uneven(data: bytes, at: int, width: int, said: tuple[int, int, int]) -> tuple[int, int]:
+    """The sum of lengths of which the first two are told by base and delta, and of the others how much each is more or less, all the same way."""
+    base, delta, count = said
+    steps = max(0, count - 2)
+    bits, end = _bits(data, at, width, steps)
+    sign = 1 if delta >= 0 else -1
+    grown, weighed = 0, 0  # all steps together, and each as often as lengths have it
+    for at_bit, ones in enumerate(bits.T.astype(np.int64)):
+        grown += int(ones.sum()) << (width - 1 - at_bit)
+        weighed += int(ones @ np.arange(steps, 0, -1)) << (width - 1 - at_bit)
+    _checked(base)
+    if count > 1:
+        _checked(base + delta)
+        _checked(base + delta + sign * grown)
+    return count * base + (count - 1) * delta + sign * weighed, end
+
+
+def _packed(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
+    """The sum of numbers of so many bits each, and where the next run begins."""
+    bits, end = _bits(data, at, width, count)
+    if width == _WIDTHS[-1] and bits[:, 0].any():
+        raise Corrupt("a length below zero", field="length")
+    return _sum(bits), end
+
+
+def _patched(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
+    size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+    gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
+    at += 2
+    base = _number(data, at, at + size)
+    if base >> (8 * size - 1):
+        raise Corrupt("a length below zero", field="length")
+    found, at = _packed(data, at + size, width, count)
+    each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
+    bits, end = _bits(data, at, each, patches)
+    return count * base + found + (_sum(bits[:, max(0, each - patch_width) :]) << width), end
+
+
+def _bits(data: bytes, at: int, width: int, count: int) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.uint8]], int]:
+    """A row of bits, the highest first, for each of some numbers, and the offset behind them. Raises `IndexError` where the data ends."""
+    end = at + (count * width + 7) // 8
+    if end > len(data):
+        raise IndexError
+    return np.unpackbits(np.frombuffer(data[at:end], np.uint8))[: count * width].reshape(count, width), end
+
+
+def _sum(bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> int:
+    """The sum of numbers that are rows of bits."""
+    width = bits.shape[1]
+    return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
+
+
+def _number(data: bytes, at: int, end: int) -> int:
+    """A big-endian number. Raises `IndexError` where the data ends."""
+    if end > len(data):
+        raise IndexError
+    return int.from_bytes(data[at:end], "big")
+
+
+def _checked(length: int) -> int:
+    """A length. Raises `Corrupt` where it is none."""
+    if not 0 <= length <= _MOST_LENGTH:
+        raise Corrupt(f"a length of {length}", field="length")
+    return length
