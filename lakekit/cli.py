@@ -38,6 +38,7 @@ from lakekit.care.report import NAMES
 from lakekit.draw import levels, manifests, text, timeline, words
 from lakekit.draw.bytes import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
+from lakekit.format import blocks
 from lakekit.model.locations import options_of
 from lakekit.system.itself import features, versions
 from lakekit.table import history, manifest_tree, page, picture
@@ -80,10 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, USAGE)
     except (LakekitError, pl.exceptions.PolarsError) as error:
         return _say(error, PROBLEM)
+    except pl.exceptions.PanicException as error:  # of a damaged page, where Polars' own error is an error of the program
+        blocks.pass_interrupt(error)
+        return _say(error, PROBLEM)
     return code
 
 
-def _say(error: Exception, code: int) -> int:
+def _say(error: BaseException, code: int) -> int:
     print(f"lakekit: {words.printable(str(error).splitlines()[0] if str(error) else type(error).__name__)}", file=sys.stderr)
     return code
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakekit.meta.handle import Handle
+    from lakekit.meta.manifests import Which
     from lakekit.model.entries import Entries
     from lakekit.model.snapshot import Snapshot
 
+_LISTS: tuple[Which, ...] = ("all", "changelog")
 _ROWS = ("key_min", "key_max", "value_min", "value_max")
 
 
@@ -44,7 +46,7 @@ def manifest_named(handle: Handle, find_snapshot: Callable[[], Snapshot | None])
 def with_manifest(handle: Handle, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
     """The same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
     try:
-        files = manifests.manifest_files(handle, snapshot)
+        files = [file for which in _LISTS for file in manifests.manifest_files(handle, snapshot, which)]
         for file, entries in zip(files, manifests.read_each(handle, files), strict=True):
             if _is_wrong(handle, entries):
                 return wrong.at(handle.layout.manifest(file.name))

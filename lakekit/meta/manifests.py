@@ -138,16 +138,32 @@ def live(
 
     `keep_manifest` skips manifests unread, `keep_entries` gives a mask, `keep_partitions` one over serialized partitions, which spares decoding the entries
     of others. All may look only at what ADD and DELETE of a file share (partition, bucket, level, name …): a DELETE that is skipped alone would leave its
-    file alive.
+    file alive. Raises as `read_entries` does, and `Corrupt` where a file is added twice, with the path of the manifest that does.
     """
     files = manifest_files(place, source) if isinstance(source, Snapshot) else source
     files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
-    if keep_entries is None and keep_partitions is None:
-        return _live(place, files, columns)
-    found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
-    if keep_entries is not None:
-        found = found.filter(keep_entries(found))
-    return columns_of.fold([found])
+    try:
+        if keep_entries is None and keep_partitions is None:
+            return _live(place, files, columns)
+        found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
+        if keep_entries is not None:
+            found = found.filter(keep_entries(found))
+        return columns_of.fold([found])
+    except Corrupt as wrong:
+        path = _contradicting(place, files) if wrong.path is None else None
+        raise wrong if path is None else wrong.at(path) from None
+
+
+def _contradicting(place: Place, files: Sequence[ManifestFile]) -> str | None:
+    """The path of the first manifest that adds what one before it added, or it itself did; None: none does."""
+    parts: list[Entries] = []
+    for file, part in zip(files, read_each(place, files), strict=True):
+        parts.append(part)
+        try:
+            columns_of.fold(parts)
+        except Corrupt:
+            return place.layout.manifest(file.name)
+    return None
 
 
 def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | None) -> Entries:

@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.files.entry_damage import manifest_named
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import manifests, schemas, snapshots, tags
 from lakekit.model.entries import ADD, concat, empty
@@ -71,10 +72,11 @@ class Changes:
         return Now(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
 
     def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
-        plans = self.plans(condition)
-        if not plans:
-            return pl.LazyFrame(schema=self.schema())
-        return frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
+        with manifest_named(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
+            plans = self.plans(condition)
+            if not plans:
+                return pl.LazyFrame(schema=self.schema())
+            return frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
 
     def plans(self, condition: Condition) -> tuple[Plan, ...]:
         """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.

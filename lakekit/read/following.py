@@ -9,6 +9,7 @@ rows that were added. Nothing is read before a change's frame runs; a consumer's
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,6 +20,7 @@ import polars as pl
 from lakekit.draw import html, text
 from lakekit.draw.timeline import moment
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
+from lakekit.files.entry_damage import manifest_named
 from lakekit.format.dtypes import polars_schema
 from lakekit.meta import consumers, manifests, schemas, snapshots
 from lakekit.model.entries import ADD, DELETE
@@ -123,6 +125,18 @@ class Followed:
         unit = self.handle.options.lakekit_timestamp_unit
         return {**frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
 
+    def now(self) -> lazy.Now:
+        """A snapshot never changes."""
+        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
+
+    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first, and those of a change may be deletes
+        with manifest_named(self.handle, lambda: self.snapshot):
+            return self._rows(condition)
+
+    @abstractmethod
+    def _rows(self, condition: Condition) -> pl.LazyFrame:
+        """The rows of a condition."""
+
     def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> Plan:
         """Files whose rows are told as they lie; nothing is hidden."""
         shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
@@ -140,11 +154,7 @@ class State(Followed):
 
     position: Position
 
-    def now(self) -> lazy.Now:
-        """A snapshot never changes."""
-        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
-
-    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first
+    def _rows(self, condition: Condition) -> pl.LazyFrame:
         merged, lying = self.plans(condition)
         rows = frames.merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(frames.KIND))
         if lying is not None:
@@ -175,11 +185,7 @@ class Brought(Followed):
         listed = manifests.manifest_files(self.handle, self.snapshot, "changelog" if self.changelog else "delta")
         return manifests.read_entries(self.handle, listed)
 
-    def now(self) -> lazy.Now:
-        """A snapshot never changes."""
-        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
-
-    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+    def _rows(self, condition: Condition) -> pl.LazyFrame:
         lying = self.plan(condition)
         if lying is not None:
             rows = frames.unmerged(lying, self.fields)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 from lakekit.cli import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Out, demo_query, main
@@ -213,3 +214,18 @@ def test_the_demo_answers_what_the_reference_engine_read(capsys, fixtures_path):
     )
     for heading in headings:
         assert f"\n{heading}" in out or f"\nt = {heading}" in out
+
+
+@pytest.mark.parametrize("found", ["assertion failed: start + length <= self.bytes.len()", "\x1b[31mred"])
+def test_a_panic_of_polars_is_a_line_and_an_exit_code(capsys, monkeypatch, flights, found):
+    """Over a damaged page Polars panics: `bench` and queries ended in a traceback."""
+
+    def panic(*asked: object, **options: object) -> None:
+        raise pl.exceptions.PanicException(found)
+
+    monkeypatch.setattr("lakekit.cli.open_table", panic)
+    code, out, err = run(capsys, "inspect", flights)
+    assert (code, out) == (PROBLEM, "")
+    assert err.startswith("lakekit: ")
+    assert err.count("\n") == 1
+    assert err.strip().isprintable()

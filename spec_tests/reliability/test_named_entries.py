@@ -31,6 +31,8 @@ LOOKS: dict[str, Callable[[lk.Table], object]] = {
     "explain": lambda t: t.explain(pl.col("id") == 3),
     "files": lambda t: t.files(),
     "system": lambda t: t.system("files").collect(),
+    "changes": lambda t: t.changes(since=0, mode="delta").collect(),
+    "follow": lambda t: [change.frame.collect() for change in t.follow("latest-full", until="latest")],
     "compact": lambda t: t.compact(full=True),
 }
 
