@@ -175,6 +175,11 @@ def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
     return function == "default"
 
 
+def functions_of_writers(function: str) -> tuple[str, ...]:
+    """Return the functions by which writers fill buckets where the option says `function`: pypaimon 2.1.0 knows the default alone."""
+    return (function,) if function == "default" else (function, "default")
+
+
 def default_bucket(hashes: NDArray[np.int32], n: int) -> NDArray[np.int32]:
     """abs(h % n) with Java's truncating remainder."""
     return np.abs(np.fmod(hashes, np.int32(n))).astype(np.int32)

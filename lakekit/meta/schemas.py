@@ -126,15 +126,28 @@ def have_types_always(handle: Handle, fields: Sequence[Field]) -> bool:
     """Return whether columns have had their types in every schema: what was made of their values, such as the hash of a bucket, is what it is today.
 
     Those of a primary key and of partitions never change theirs. Rows of older types may lie in files of the newest schema: compaction leaves them where
-    they are.
+    they are: so every schema is read, once for the newest.
     """
-    fixed = {*handle.schema.primary_keys, *handle.schema.partition_keys}
+    schema = handle.schema
+    fixed = {*schema.primary_keys, *schema.partition_keys}
     asked = [field for field in fields if field.name not in fixed]
     if not asked or handle.newest_schema_id == 0:
         return True
+    if schema.id != handle.newest_schema_id:
+        return _had_types(handle, asked)
+    types = tuple((field.id, field.type) for field in asked)
+    key = ("types always", handle.storage, handle.layout.schema_dir, schema.id, schema.time_millis, types)
+    known: bool | None = handle.world.decoded.get(key)
+    if known is None:
+        known = _had_types(handle, asked)
+        handle.world.decoded.put({key: known}, _NUMBER_BYTES)
+    return known
+
+
+def _had_types(handle: Handle, fields: Sequence[Field]) -> bool:
     for schema in all(handle):
         types = {field.id: field.type.as_nullable() for field in schema.fields}
-        if any(types.get(field.id) != field.type.as_nullable() for field in asked):
+        if any(types.get(field.id) != field.type.as_nullable() for field in fields):
             return False
     return True
 

@@ -7,7 +7,8 @@ The reference merges the two sorted states as if they were runs of one table, an
 when its sequence fields, or then its sequence number, are the greater ones. Sequence numbers begin anew with an INSERT OVERWRITE, so that rows it replaced
 may go unreported (case overwrite_keyed). Equal ones come in the order of the tree that merges: the side whose row was not moved last is first.
 
-Buckets are compared one by one. Where they are dynamic, a key that was deleted may come again in another one: then both states say of every row where it is,
+Buckets are compared one by one. Where they are dynamic, a key that was deleted may come again in another one, and writers
+place keys by several functions where `bucket-function.type` is not the default: then both states say of every row where it is,
 in a column `BUCKET`.
 
 Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
@@ -138,4 +139,4 @@ def _places(joined: pl.DataFrame, handle: Handle) -> pl.Series:
     if count <= 1:
         return pl.zeros(joined.height, pl.Int32, eager=True)
     keys = [schema.field(name) for name in schema.bucket_keys]
-    return pl.Series(hashing.buckets(handle.options.bucket_function_type, [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count))
+    return pl.Series(hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count))

@@ -96,7 +96,10 @@ def check_raw(handle: Handle, fields: Sequence[Field]) -> None:
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
     """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
     assert after.rule is not None
-    side = partial(_in_buckets if after.handle.options.bucket < 0 else _merged_one, fields=fields, keeps_deletes=keeps_deletes)
+    options = after.handle.options
+    # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
+    is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
+    side = partial(_merged_one if is_told_by_key else _in_buckets, fields=fields, keeps_deletes=keeps_deletes)
     old, new = side(before), side(after)
     return differences.of(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hash_index
-from lakekit.codec.hashing import buckets, hash_columns, is_bucket_key
+from lakekit.codec.hashing import buckets, functions_of_writers, hash_columns, is_bucket_key
 from lakekit.files.places import partition_path
 from lakekit.meta import schemas
 from lakekit.predicate import Leaf, Predicate, conjuncts
@@ -70,7 +70,8 @@ def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArra
     """Entries of the buckets that rows of a condition lie in.
 
     None where it does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key of these types. None too where a column of the
-    bucket key had another type once: rows lie where the hash of its old values put them.
+    bucket key had another type once: rows lie where the hash of its old values put them. Of each key it is the bucket of
+    every function that writers use (`functions_of_writers`): an entry does not say who wrote it.
     """
     total = entries.numbers("total_buckets")
     if not (total > 0).any():
@@ -82,7 +83,8 @@ def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArra
     mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
-            chosen = buckets(handle.options.bucket_function_type, keys, types, int(count))
+            functions = functions_of_writers(handle.options.bucket_function_type)
+            chosen = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
             mask &= (total != count) | np.isin(bucket, chosen)
     return mask
 

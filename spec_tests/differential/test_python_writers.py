@@ -28,6 +28,8 @@ EXTERNAL = "rust_external"
 SIDECARS = "rust_sidecars"
 """A table whose manifests have sidecars, as the lists say."""
 BESIDE = ".avro.sidecar"
+MISPLACED = "python_mod_numbers"
+"""A key table whose rows do not lie where its bucket function puts them, as the list of differences says."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,15 @@ def test_a_bucket_whose_function_does_not_take_the_key_is_read_whole_and_not_wri
         table.upsert(rows)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith(("_hive_booleans", "_mod_numbers", "_null_times", "_buckets"))])
+def test_every_row_is_found_by_its_bucket_key(unpacked, name):
+    table = lk.open(load(name, root=unpacked).path)
+    rows = table.scan().collect()
+    for key in rows["k"]:
+        condition = pl.col("k").is_null() if key is None else pl.col("k") == pl.lit(key, rows.schema["k"])
+        assert table.scan().filter(condition).collect().sort(pl.all()).rows() == rows.filter(condition).sort(pl.all()).rows()
+
+
 def names_of(path, end=""):
     return {file.name for file in Path(path, "manifest").iterdir() if file.name.endswith(end)}
 
@@ -108,7 +119,7 @@ def test_sidecars_live_and_go_with_their_manifests(unpacked, tmp_path, way):
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("name", [name for name in CASES if name != EXTERNAL])
+@pytest.mark.parametrize("name", [name for name in CASES if name != EXTERNAL and not name.endswith("_nanoseconds")])
 def test_the_engine_reads_what_python_reads(judge, unpacked, tmp_path, name):
     case = load(name, root=unpacked)
     shutil.copytree(case.path, tmp_path / name)
@@ -126,4 +137,5 @@ def test_a_compaction_leaves_the_rows(unpacked, tmp_path, name):
     table, read = lk.open(tmp_path / name), case.read("latest")
     table.compact(full=True)
     assert ordered(rows_of(lk.open(tmp_path / name).scan().collect(), read.types)) == ordered(read.rows)
-    assert lk.open(tmp_path / name).check(deep=True).ok
+    wrong = {one.what for one in lk.open(tmp_path / name).check(deep=True).problems}
+    assert wrong == ({"rows are in another bucket"} if name == MISPLACED else set())

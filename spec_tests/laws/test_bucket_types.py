@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.format.dtypes import polars_type
+from lakekit.meta import schemas
 from lakekit.types import parse
 
 CHANGES = {
@@ -89,3 +90,17 @@ def test_a_type_that_never_changed_chooses_its_bucket(tmp_path):
     t = made(tmp_path, "INT")
     t.alter(lk.add_column("c", "INT"), lk.rename_column("b", "bb"))
     assert t.explain(pl.col("bb") == 3).files_read == 1
+
+
+def test_schemas_are_read_once_for_many_filters(tmp_path, monkeypatch):
+    t, reads, read_all = made(tmp_path, "INT"), [], schemas.all
+    t.alter(lk.add_column("c", "INT"))
+    t.alter(lk.add_column("d", "INT"))
+    monkeypatch.setattr(schemas, "all", lambda place: reads.append(place) or read_all(place))
+    for number in (1, 2, 3):
+        assert lk.open(t.location).scan().filter(b=number).collect()["v"].to_list() == [number]
+    assert len(reads) == 1
+    t.alter(lk.update_type("b", "BIGINT"))
+    for number in (1, 2, 3):
+        assert lk.open(t.location).scan().filter(b=number).collect()["v"].to_list() == [number]
+    assert len(reads) == 2

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakekit.model.entries import Entries
 
 _RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
-_MISPLACED = "reads by key pass the rows over: write the partition anew with t.overwrite"
+_MISPLACED = "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition anew with t.overwrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,11 @@ def _check(whole: Whole, hashes: Hashes | None) -> None:
 
 
 def _place(whole: Whole) -> None:
-    """Partition and bucket of each row."""
+    """Partition and bucket of each row.
+
+    Of one with a null in its bucket key any bucket is right: no reader chooses a bucket by a null, and writers place some
+    of them otherwise (pypaimon and pypaimon-rust those of TIMESTAMP(6) and of long decimals).
+    """
     handle, frame = whole.handle, whole.frame
     if handle.schema.partition_keys:
         others = [row for row in partitions.of(frame, handle).rows if row != whole.partition]
@@ -164,7 +168,9 @@ def _place(whole: Whole) -> None:
         if not hashing.is_bucket_key(handle.options.bucket_function_type, types):
             return
         found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
-        if (away := np.flatnonzero(found != whole.bucket)).size:
+        has_key = pl.all_horizontal(col(field.name).is_not_null() for field in fields)
+        is_whole = frame.select(has_key).to_series().to_numpy()
+        if (away := np.flatnonzero((found != whole.bucket) & is_whole)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
             whole.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED)
 
