@@ -133,8 +133,7 @@ def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
     before = schemas.latest(place)
     made = applied(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
     check(made, place.name, has_branch=has_branch)
-    if any(isinstance(change, SetOption) for change in changes):
-        check_writable(made, before)
+    check_writable(made, before)
     return made
 
 

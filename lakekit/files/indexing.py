@@ -94,8 +94,10 @@ def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) 
     field = schema.field(column if nested else name)
     t = _value_type(field, key, name) if nested else field.type
     module: Any = registry.load("index", kind)
-    if t.root not in module.TYPES:
-        raise Unsupported(f"a {kind} index does not take column {name} of type {t}", feature=f"file-index.{kind}")
+    takes = getattr(module, "takes", None)
+    if t.root not in module.TYPES or (takes is not None and not takes(t)):
+        msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
+        raise Unsupported(msg, feature=f"file-index.{kind}")
     return Index(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=Frozen(given))
 
 

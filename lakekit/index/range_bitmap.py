@@ -57,7 +57,8 @@ _NO_CHUNKS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT"})
 _MAX_PRECISION = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 
-def _takes(t: DataType) -> bool:
+def takes(t: DataType) -> bool:
+    """Return whether the index takes a type of `TYPES`: no timestamps above 6 digits and no decimals above 18, as in the reference."""
     return (t.precision or 0) <= _MAX_PRECISION.get(t.root, 99)
 
 
@@ -66,7 +67,7 @@ def _takes(t: DataType) -> bool:
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
     """The payload for a column. Raises `Unsupported` for timestamps above 6 digits and decimals above 18, as the reference does."""
-    if not _takes(t):
+    if not takes(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
     found = index_keys.distinct(column, t)
@@ -135,7 +136,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
 def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
     """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
-    if not _takes(t):
+    if not takes(t):
         return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
@@ -415,9 +416,9 @@ def _integers(data: bytes, width: int) -> list[Key]:
 def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Of which of many payloads `probe` says False; damaged ones say nothing."""
     dead, keys = np.zeros(len(payloads), bool), few_keys(leaf, t)
-    return dead if keys is None or not _takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
+    return dead if keys is None or not takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
 
 
 def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> Values | None:
     """The values of many payloads, for who asks more than once; None where nobody knows, or they are more than are worth it."""
-    return range_bitmaps.listed(payloads, t, row_counts) if _takes(t) else None
+    return range_bitmaps.listed(payloads, t, row_counts) if takes(t) else None
