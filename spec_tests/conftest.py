@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,14 @@ def server() -> Iterator[S3Server]:
 
     with S3Server() as served:
         yield served
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to object stores that fail are made again after a millisecond."""
+    from lakekit.storage import object as objects
+
+    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

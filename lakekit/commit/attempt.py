@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.commit import bucket_counts, conflict, expired, index as indexes, known_keys, manifests, overtaken, overwrite as overwrites, ranges, replay
+from lakekit.commit import (
+    bucket_counts,
+    conflict,
+    contention,
+    expired,
+    index as indexes,
+    known_keys,
+    manifests,
+    overtaken,
+    overwrite as overwrites,
+    ranges,
+    replay,
+)
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict import Parties
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
@@ -38,7 +50,6 @@ if TYPE_CHECKING:
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.manifest import ManifestFile
 
-_JITTER = 0.2
 _PATIENCE_MS = 1000
 """Who holds a turn for longer may be asleep; the others go on without."""
 
@@ -120,11 +131,13 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
     Raises `Conflict`, `RetriesExhausted`, `CommitStateUnknown`; whatever it raises, files stay only where a snapshot may refer to them.
     """
     carried, retries = _Carried() if merged is None else _Carried(merged_from=merged.before, merged=merged.after), 0
+    world = job.handle.world
     with ExitStack() as turn:
         has_turn = _let_pass(job, turn)
         if has_turn:
             latest = snapshots.newest(job.handle)
         while True:
+            started_ms = world.elapsed_ms()
             prepared = _prepared(job, step, draft, carried, latest)
             if prepared is not None and _claim(job, draft, prepared.snapshot) and not _is_overtaken(job, draft, prepared.snapshot, prepared.changes):
                 break
@@ -137,11 +150,13 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
                 mine = _already(job, step.kind, seen, latest)
             except BaseException:
                 draft.discard()
+                contention.remember(job.handle, retries, world.elapsed_ms() - started_ms)
                 raise
             if mine is not None:  # the same commit, made by somebody who repeats it at the same time
                 draft.discard()
                 return Made(snapshot=mine, changes=step.changes if prepared is None else prepared.changes, retry_count=retries)
         changes, snapshot = prepared
+    contention.remember(job.handle, retries, world.elapsed_ms() - started_ms)
     _tell(job.handle, snapshot)
     if latest is not None:
         bucket_counts.remember(job.handle, latest, snapshot, changes.delta)
@@ -428,13 +443,12 @@ def _let_pass(job: Job, turn: ExitStack) -> bool:
 def _waited(job: Job, lost: int, turn: ExitStack) -> bool:
     """Waits until it is worth trying again. True: for a turn, which is had until all is done.
 
-    False: where none came, longer after each lost race, up to a limit, and not as long as others wait.
+    False: where none came, as long as `contention` says.
     """
-    handle, options, world = job.handle, job.handle.options, job.handle.world
+    handle, options = job.handle, job.handle.options
     if turn.enter_context(turns.turn(handle.storage, handle.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))):
         return True
-    longest = min(options.commit_min_retry_wait_ms * 2 ** min(lost, 40), options.commit_max_retry_wait_ms)
-    world.wait(longest * (1 + _JITTER * int(world.new_id()[:6], 16) / 0xFFFFFF))
+    contention.wait_after_race(handle, lost)
     return False
 
 

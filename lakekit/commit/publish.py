@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.commit import abandoned, attempt, changes as gathered, facts, overwrite as overwrites, replay
+from lakekit.commit import abandoned, attempt, changes as gathered, contention, facts, overwrite as overwrites, replay
 from lakekit.commit.attempt import Job, Made, Step
 from lakekit.commit.changes import NOTHING, Changes, Delta
 from lakekit.commit.draft import Draft
@@ -72,6 +72,7 @@ def publish(
         properties=None if properties is None else Frozen(facts.texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
+    contention.leave_room(handle)
     latest = snapshots.newest(handle)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     done = None if is_new_user or not steps else replay.committed(handle, commit_user, job.identifier, latest)

@@ -6,7 +6,6 @@ import hashlib
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,7 +15,6 @@ from polars.testing import assert_frame_equal
 import lakekit as lk
 from lakekit import cli
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError, StorageFailed, TableNotFound, Unsupported
-from lakekit.storage import object as objects
 from lakekit.storage.protocol import FileMissing
 from lakekit.testing.fixtures import fixtures
 from spec_tests.longer import some
@@ -25,13 +23,10 @@ from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Se
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("impatience")
+
 ROWS = pl.DataFrame({"k": [1, 2, 3, 4], "p": ["a", "a%/b c", "a", "é"], "v": ["x", "y", "z", None]})
 COLUMNS = {"k": "BIGINT", "p": "STRING", "v": "STRING"}
-
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=2))
 
 
 def made(server: S3Server, key: str = "w/d.db/t", **options: str) -> lk.Table:

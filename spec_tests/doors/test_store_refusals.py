@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,14 +18,11 @@ from spec_tests.reliability.s3_server import SECRET_KEY, S3Server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("impatience")
+
 COLUMNS = {"k": "BIGINT", "v": "STRING"}
 ROWS = pl.DataFrame({"k": [1, 2, 3], "v": ["a", "b", "c"]})
 FAULTS = {"403": "403 Forbidden", "expired": "ExpiredToken.*Renew the credentials", "skew": "RequestTimeTooSkewed", "503": "503 Service", "reset": "no answer"}
-
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 
 
 def made(server: S3Server, *, is_keyed: bool) -> tuple[lk.Catalog, lk.Table]:

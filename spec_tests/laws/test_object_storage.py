@@ -7,7 +7,6 @@ import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,10 +25,7 @@ from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Se
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=2))
+pytestmark = pytest.mark.usefixtures("impatience")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,10 @@ from spec_tests.reliability.s3_server import Asked, S3Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.usefixtures("impatience")
+
 RETRIES = 3
 CLAIM = "t/snapshot/snapshot-1"
-
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 
 
 def opened(server: S3Server, **more: object) -> objects.ObjectStorage:

@@ -5,7 +5,6 @@ The script: a table is made, rows are written, compacted and deleted. Requests a
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,13 +12,12 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.storage import object as objects
 from spec_tests.reliability.s3_server import Asked, Kept, S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.filterwarnings("ignore:the commit to t is done:UserWarning")
+pytestmark = [pytest.mark.usefixtures("impatience"), pytest.mark.filterwarnings("ignore:the commit to t is done:UserWarning")]
 ROWS = pl.DataFrame({"k": [1, 2, 3], "v": ["a", "b", "c"]})
 MORE = pl.DataFrame({"k": [3, 4], "v": ["new", "d"]})
 FAULTS = ("lose", "lose-500", "drop", "503", "403")
@@ -29,11 +27,6 @@ STEPS: tuple[tuple[str, Callable[[lk.Table], object], dict[int, str]], ...] = (
     ("compact", lambda t: t.compact(full=True), {1: "a", 2: "b", 3: "new", 4: "d"}),
     ("delete", lambda t: t.delete(pl.col("k") == 1), {2: "b", 3: "new", 4: "d"}),
 )
-
-
-@pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 
 
 def made(server: S3Server) -> lk.Table:

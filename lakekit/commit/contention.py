@@ -1,0 +1,84 @@
+"""How long commits wait for each other where a storage knows no turns, so that none waits much longer than the others.
+
+    races lost, one after the other                            1    2    3    4     5    6    7    8
+    waits up to, ms, for commit.min-retry-wait = 10 ms        10   20   40   80   160   80   40   20
+
+Waits grow to spread those who meet, and shrink again: a commit that has lost many races tries again soonest. A process whose last
+commits lost races waits before the next one, on average as long as those races took, and so leaves room for the commits of others
+that are older. All waits are drawn between 0 and what stands here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.storage import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from lakekit.meta.handle import Handle
+
+_DOUBLINGS = 4
+_WEIGHT = 0.3
+"""How much the newest commit counts in what is remembered of all."""
+_FEWEST_RACES = 0.1
+"""Fewer lost races a commit than this need no room for others."""
+_LONGEST_ROOM_MS = 2000
+_MARK_BYTES = 200
+
+
+class Contention(NamedTuple):
+    """Of the last commits of a process to a table: how many races one lost on average, and how long its last attempt took."""
+
+    races: float
+    attempt_ms: float
+
+    def after(self, races: int, attempt_ms: float) -> Contention:
+        """Return what is known after a further commit."""
+        return Contention((1 - _WEIGHT) * self.races + _WEIGHT * races, attempt_ms)
+
+
+NONE = Contention(0, 0)
+
+
+def longest_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> float:
+    """Return how long to wait at most after a lost race, before which `lost` were lost."""
+    grown = min(shortest_ms * 2 ** min(lost, _DOUBLINGS), longest_ms)
+    return grown / 2 ** max(lost - _DOUBLINGS, 0)
+
+
+def longest_room_ms(known: Contention, longest_ms: float) -> float:
+    """Return how long to wait at most before the first attempt of a commit."""
+    return 0 if known.races < _FEWEST_RACES else min(2 * known.races * known.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+
+
+def wait_after_race(handle: Handle, lost: int) -> None:
+    """Waits after a lost race, before which `lost` were lost."""
+    options = handle.options
+    _wait_within(handle, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
+
+
+def leave_room(handle: Handle) -> None:
+    """Waits before the first attempt of a commit, where the last ones of this process to the table lost races."""
+    if not isinstance(handle.storage, turns.TakesTurns):
+        known = handle.world.decoded.get(_key(handle)) or NONE
+        longest = longest_room_ms(known, handle.options.commit_max_retry_wait_ms)
+        if longest:
+            _wait_within(handle, longest)
+
+
+def remember(handle: Handle, races: int, attempt_ms: float) -> None:
+    """Keeps how many races a commit lost, and how long its last attempt took."""
+    key = _key(handle)
+    known = handle.world.decoded.get(key)
+    if races or known is not None:
+        handle.world.decoded.put({key: (known or NONE).after(races, attempt_ms)}, _MARK_BYTES)
+
+
+def _wait_within(handle: Handle, longest_ms: float) -> None:
+    handle.world.wait(longest_ms * int(handle.world.new_id()[:6], 16) / 0xFFFFFF)
+
+
+def _key(handle: Handle) -> Hashable:
+    return "contention", handle.storage, handle.layout.snapshot_dir
