@@ -31,6 +31,7 @@ _NAMES = {
     "s3": {
         "AWS_ACCESS_KEY_ID": "aws_access_key_id",
         "AWS_SECRET_ACCESS_KEY": "aws_secret_access_key",
+        "AWS_SECURITY_TOKEN": "aws_session_token",
         "AWS_SESSION_TOKEN": "aws_session_token",
         "AWS_TOKEN": "aws_session_token",
         "AWS_REGION": "aws_region",
@@ -41,7 +42,9 @@ _NAMES = {
         "AWS_ALLOW_HTTP": "allow_http",
         "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "aws_virtual_hosted_style_request",
         "AWS_SKIP_SIGNATURE": "aws_skip_signature",
+        "AWS_DEFAULT_PROFILE": "aws_profile",
         "AWS_PROFILE": "aws_profile",
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": "aws_metadata_endpoint",
     },
     "gs": {
         "GOOGLE_SERVICE_ACCOUNT": "google_service_account",
@@ -70,6 +73,8 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key")
 _PROFILE_OPTIONS = {"region": "aws_region", "endpoint_url": "aws_endpoint_url"}
 _NEEDS_SDK = ("sso_session", "sso_start_url", "sso_account_id", "role_arn", "credential_process", "credential_source", "login_session")
 """Settings of a profile whose credentials something else must fetch."""
+_CONTAINER, _CONTAINER_TOKEN = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+"""Where a container gets credentials; obstore and Polars take the address only beside a file with a token."""
 _RENEWED_SECONDS = 540
 """How long credentials that boto3 renews count."""
 
@@ -156,6 +161,13 @@ def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[d
         why = f"the credentials of the AWS profile {name!a} come by {needs or 'the default chain of AWS'}"
         raise Unsupported(f"{why}, which boto3 fetches: pip install boto3", feature="storage.object")
     return options, _profile_source(name, files)
+
+
+def container_source(variables: Mapping[str, str], files: tuple[FileVersion, ...]) -> CredentialSource | None:
+    """Return what fetches the credentials of a container whose address only boto3 takes; None for any other, or without boto3."""
+    if _CONTAINER not in variables or _CONTAINER_TOKEN in variables or importlib.util.find_spec("boto3") is None:
+        return None
+    return _profile_source(None, files)
 
 
 @lru_cache(maxsize=16)

@@ -319,6 +319,8 @@ def _add_profile(
     options, source = environment.profile_options(name, files)
     for option, text in options.items():
         named.setdefault(option, text)
+    if source is None and name is None and "aws_access_key_id" not in options:
+        return environment.container_source(variables, files)
     return source
 
 
