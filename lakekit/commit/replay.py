@@ -71,8 +71,14 @@ def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, S
     """
     number = after + 1
     existing: list[int] | None = None
+    ahead: dict[int, Snapshot | None] = {}
     while number <= latest.id:
-        snapshot = latest if number == latest.id else snapshots.find(handle, number)
+        if number == latest.id:
+            ahead = {number: latest}
+        elif number not in ahead:
+            numbers = range(number, min(number + (snapshots.AT_ONCE if handle.storage.is_remote else 1), latest.id))
+            ahead = dict(zip(numbers, snapshots.find_all(handle, numbers), strict=True))
+        snapshot = ahead[number]
         yield number, snapshot
         number += 1
         if snapshot is None:

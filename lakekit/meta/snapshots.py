@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
@@ -19,7 +20,7 @@ from lakekit.storage.protocol import FileMissing
 from lakekit.world import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lakekit.meta.torn import Place
     from lakekit.storage.protocol import Stat
@@ -29,6 +30,8 @@ _ATTEMPTS = 5
 _SHOWN = 8
 _STEPS = 256
 _KNOWN_BYTES = 2_000
+AT_ONCE = 16
+"""Snapshots that are asked for at once over a network, at most."""
 
 
 # ---- which there are -------------------------------------------------------------------------------------------------------------------------
@@ -146,17 +149,41 @@ def _hint_tag(place: Place) -> str | None:
 
 
 def newest(place: Place, known: int = 0) -> Snapshot | None:
-    """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least."""
-    found = _remembered(place) or (find(place, known) if known else None)
+    """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least.
+
+    Over a network more and more are asked for at once, because each one that is there makes a further one more likely.
+    """
+    found = _later_of_known(place, known)
     if found is None:
         return latest(place)
+    width = 1
     for _ in range(_STEPS):
-        # on a disk a look is cheaper than an error
-        later = find(place, found.id + 1) if place.storage.is_remote or _there(place, found.id + 1) else None
-        if later is None:
+        later = _after(place, found.id, width)
+        found = later[-1] if later else found
+        if len(later) < width:
             return found
-        found = later
+        width = min(2 * width, AT_ONCE) if place.storage.is_remote else 1
     return latest(place)
+
+
+def _later_of_known(place: Place, known: int) -> Snapshot | None:
+    """The last snapshot that this process made, or that of the number `known`, where it is the later one."""
+    kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
+    found = find(place, known) if known > (0 if kept is None else kept[0].id) else None
+    return _remembered(place) if found is None else found
+
+
+def _after(place: Place, snapshot_id: int, width: int) -> list[Snapshot]:
+    """The snapshots that follow a number, as many as `width`, until one is not there."""
+    if not place.storage.is_remote and not _there(place, snapshot_id + 1):
+        return []  # on a disk a look is cheaper than an error
+    found = find_all(place, range(snapshot_id + 1, snapshot_id + 1 + width))
+    return list(takewhile(lambda one: one is not None, found))  # type: ignore[arg-type] # what is None is left out
+
+
+def find_all(place: Place, numbers: Sequence[int]) -> list[Snapshot | None]:
+    """The snapshots of some numbers, None for each that is not there; over a network all are asked for at once."""
+    return each(lambda number: find(place, number), numbers, waiting=place.storage.is_remote and len(numbers) > 1)
 
 
 def at_newest(place: Place, look: Callable[[Snapshot | None], T]) -> T:

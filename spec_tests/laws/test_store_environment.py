@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pickle
+import sys
+import threading
 import time
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -171,6 +177,77 @@ def test_a_profile_that_needs_boto3_says_so(setting: str, monkeypatch: pytest.Mo
         lk.open("s3://lake/t", storage_options={"aws_profile": "lake"})
     assert raised.value.feature == "storage.object"
     objects.open("s3://lake/t", {})  # nobody asked for the default profile: the libraries look further
+
+
+@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
+def test_a_variable_names_the_profile(variable: str, server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make(server)
+    (tmp_path / ".aws").mkdir()
+    keys = f"aws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n"
+    (tmp_path / ".aws/credentials").write_text(f"[lake]\n{keys}[other]\n{keys.replace(ACCESS_KEY, 'OTHER')}")
+    set_all(monkeypatch, {"AWS_PROFILE": "other", variable: "lake", "AWS_ENDPOINT_URL": server.endpoint})
+    assert read("s3://lake/t").equals(ROWS)
+
+
+def test_the_older_name_of_a_token_is_taken(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.token = "token-0"
+    make(server)
+    set_all(monkeypatch, {**KEYS, "AWS_ENDPOINT_URL": server.endpoint, "AWS_SECURITY_TOKEN": "token-0"})
+    assert read("s3://lake/t").equals(ROWS)
+
+
+class Machine(BaseHTTPRequestHandler):
+    """The metadata service of a machine, which gives the credentials of its role."""
+
+    def do_PUT(self) -> None:
+        self.give(b"token of a session")
+
+    def do_GET(self) -> None:
+        role = {"AccessKeyId": "ROLE", "SecretAccessKey": SECRET_KEY, "Token": "token-0", "Expiration": "2099-01-01T00:00:00Z"}
+        self.give(b"role" if self.path.endswith("security-credentials/") else json.dumps({"Code": "Success", **role}).encode())
+
+    def give(self, answer: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_the_role_of_a_machine_is_taken(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.token = "token-0"
+    make(server)
+    server.access_key = "ROLE"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Machine) as machine:
+        thread = threading.Thread(target=machine.serve_forever)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{machine.server_port}"
+        set_all(monkeypatch, {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint, "AWS_ENDPOINT_URL": server.endpoint, "AWS_REGION": "x"})
+        try:
+            assert read("s3://lake/t").equals(ROWS)
+        finally:
+            machine.shutdown()
+            thread.join()
+
+
+def test_boto3_fetches_the_credentials_of_a_container(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The SDK is not needed for the tests: what stands here answers as it does."""
+    make(server)
+    server.access_key = "CONTAINER"
+    frozen = SimpleNamespace(access_key="CONTAINER", secret_key=SECRET_KEY, token=None)
+    session = SimpleNamespace(get_credentials=lambda: SimpleNamespace(get_frozen_credentials=lambda: frozen))
+    sdk = ModuleType("boto3")
+    sdk.__spec__ = ModuleSpec("boto3", None)
+    sdk.Session = lambda profile_name: session if profile_name is None else None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "boto3", sdk)
+    set_all(monkeypatch, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{NOWHERE}/role", "AWS_ENDPOINT_URL": server.endpoint, "AWS_REGION": "x"})
+    assert read("s3://lake/t").equals(ROWS)
+    server.access_key = "FILE"
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws/credentials").write_text(f"[default]\naws_access_key_id=FILE\naws_secret_access_key={SECRET_KEY}\n")
+    assert read("s3://lake/t").equals(ROWS), "keys of the default profile come before the container's, as the SDK has it"
 
 
 def test_a_provider_gives_credentials_and_renews_them(server: S3Server) -> None:

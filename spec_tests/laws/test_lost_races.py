@@ -1,0 +1,48 @@
+"""What a commit asks a store after a race that it lost."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakekit.commit import attempt
+from lakekit.commit.publish import publish
+from lakekit.meta.handle import open_handle
+from lakekit.model.commit_message import CommitMessage
+from spec_tests.reliability import commits
+
+if TYPE_CHECKING:
+    from lakekit.commit.attempt import Job
+    from lakekit.commit.outcome import Commit
+    from lakekit.meta.handle import Handle
+    from spec_tests.reliability.s3_server import S3Server
+
+
+@pytest.mark.parametrize("rivals", [1, 5])
+def test_a_lost_race_costs_what_the_one_before_it_cost(server: S3Server, monkeypatch: pytest.MonkeyPatch, rivals: int) -> None:
+    """What a commit has to read after a lost race depends on the snapshots since that race, not on how many it has lost."""
+    options = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms"}
+    server.put("t/schema/schema-0", commits.schema(partitioned=False, options=options))
+    own, other = (open_handle(server.url("t"), storage_options={**server.options, "max_retries": tries}) for tries in (3, 4))
+    claim, asked, numbers = attempt._claim, [], count()
+
+    def publish_by(handle: Handle, user: str, number: int) -> Commit:
+        message = CommitMessage(partition=bytes(12), bucket=0, total_buckets=2, new_files=(commits.file(f"{user}{number}"),))
+        return publish(handle, [message], commit_user=user, identifier=number)
+
+    def lose(job: Job, *given: Any) -> bool:
+        if job.commit_user == "own" and len(asked) < 5:
+            server.fault = None
+            for _ in range(rivals):
+                publish_by(other, "other", next(numbers))
+            asked.append([])
+            server.fault = lambda one: asked[-1].append(one.key)
+        return claim(job, *given)
+
+    publish_by(own, "own", 0)
+    monkeypatch.setattr(attempt, "_claim", lose)
+    assert publish_by(own, "own", 1).retry_count == 5
+    found = [sum("/snapshot/snapshot-" in key for key in keys) for keys in asked[:4]]
+    assert found[1] == found[2] == found[3]
