@@ -72,8 +72,7 @@ def publish(
         properties=None if properties is None else Frozen(facts.texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
-    contention.leave_room(handle)
-    latest = snapshots.newest(handle)
+    latest = _newest(handle)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     done = None if is_new_user or not steps else replay.committed(handle, commit_user, job.identifier, latest)
     if done is not None:
@@ -95,6 +94,11 @@ def publish(
         with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
             abandoned.abort_compacted(handle, messages)
     return outcome(job, made)
+
+
+def _newest(handle: Handle) -> Snapshot | None:
+    contention.leave_room(handle)
+    return snapshots.newest(handle)
 
 
 def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None:
