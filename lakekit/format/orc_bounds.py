@@ -3,7 +3,8 @@
     footer            rows are those of the stripes · decimals have 1 to 38 digits · parts of types are as many as their kind has
     stripe footer     streams lie inside the stripe and belong to columns · a dictionary has no more values than the stripe has rows
     stream            its compressed chunks are no longer than a block, and end where it ends
-    LENGTH streams    no length of a text, a list or a map is below zero: Arrow would read where nothing is
+    LENGTH streams    no length of a text, a list or a map is below zero, no column has more values than its streams can hold: Arrow would read where nothing is
+    SECONDARY         decimals have scales of 0 to 38: Arrow would multiply by ten for ever
 
 Lengths are looked at (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. Of
 others a check of all rows in a process of its own finds what is wrong (`care/checks/apart.py`).
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
 _MAGIC_BYTES = 3
 _LONGEST_BLOCK = 1 << 23
-_PRESENT, _DATA, _LENGTH, _DICTIONARY = 0, 1, 2, 3
+_DATA, _LENGTH, _DICTIONARY, _SECONDARY = 1, 2, 3, 5
 _LAST_DATA_KIND = 5
 _DICTIONARIES, _SECOND = (1, 3), (2, 3)
 _LIST, _MAP, _STRUCT, _DECIMAL = 10, 11, 12, 14
 _MOST_DIGITS = 38
 _FEW_BYTES = 2048
 """Lengths of more bytes, as they are stored, are not looked at."""
+_FEW_SCALES_BYTES = 1 << 16
+"""Scales of more bytes, as they are stored, are not looked at; mostly all are the same, in four bytes for 512."""
 _MOST_INFLATED_BYTES = 1 << 17
 """Of few bytes that inflate to more the others are not looked at: runs can be of three bytes."""
 _SLACK_BYTES = 64 << 20
@@ -106,6 +109,8 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
         if kind in _DICTIONARIES and one.column in plain and count > stripe.row_count:
             raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=one.begin, field="dictionary size")
         blocks = _check_chunks(tail, one) if tail.codec != "none" else 1
+        if one.kind == _SECONDARY and wanted[one.column].kind == _DECIMAL and one.length <= _FEW_SCALES_BYTES:
+            _check_scales(tail, one, second=kind in _SECOND)
         if one.kind == _LENGTH and few:
             packed = bytes(tail.data[one.begin : one.begin + one.length])
             data = orc_tail.inflate(packed, tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
@@ -115,6 +120,14 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
                 _check_values(tail, wanted[one.column], streams, total)
             elif total > most + _SLACK_BYTES:
                 raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(one.column, 0)}", offset=one.begin, field="length")
+
+
+def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
+    """Raises `Corrupt` where a decimal has a scale that none has: Arrow multiplies by ten as often as it says, and comes to no end."""
+    data = orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
+    found = orc_runs.signed_range(data, second=second)
+    if found is not None and not 0 <= found[0] <= found[1] <= _MOST_DIGITS:
+        raise Corrupt(f"column {stream.column} has decimals of scales {found[0]} to {found[1]}", offset=stream.begin, field="scale")
 
 
 def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:

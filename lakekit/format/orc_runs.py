@@ -1,4 +1,4 @@
-"""The lengths that a stream of an ORC file holds, summed up without a decoder of values: only heads of runs are looked at, and bits in columns.
+"""What the runs of a stream of an ORC file come to: the sum of lengths, and the range of the scales of decimals. Values are looked at as columns of bits.
 
     first version    00 05 02                  count - 3 · delta, signed · base, varint          |  ff 07     256 - count · values, varints
     00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
@@ -11,25 +11,113 @@ Source: the ORC specification v1, "Run Length Encoding".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
 import numpy as np
 
 from lakekit.errors import Corrupt
 from lakekit.format.varints import read_varint, read_zigzag
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.uint8]
+
+T = TypeVar("T")
+
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-_MOST_LENGTH = 2**63 - 1
+_MOST_LENGTH, _MOST_BITS = 2**63 - 1, 2**64 - 1
 
 
 def total(data: bytes, *, second: bool) -> int:
     """All lengths of a stream together. Raises `Corrupt` where one is below zero; of what ends too early, which is left to Arrow, the runs before it."""
-    found, at = 0, 0
+    return sum(_each(data, _run if second else _first_run))
+
+
+def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
+    """The least and the greatest of the signed numbers of a stream, of which what ends too early is left to Arrow; None: there are none.
+
+    Raises `Corrupt` for a number of more than 64 bits.
+    """
+    ends = [end for some in _each(data, _signed_run if second else _first_signed_run) for end in some]
+    return (min(ends), max(ends)) if ends else None
+
+
+def _each(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
+    """What `read` makes of each run that is there whole: it is given where one begins, and tells where the next does."""
+    at = 0
     try:
         while at < len(data):
-            some, at = _run(data, at) if second else _first_run(data, at)
-            found += some
+            found, at = read(data, at)
+            yield found
     except IndexError:
-        pass
-    return found
+        return
+
+
+def _first_signed_run(data: bytes, at: int) -> tuple[list[int], int]:
+    """Numbers between which those of a run of the first version lie, and where the next begins."""
+    head = data[at]
+    if head < 0x80:
+        delta = data[at + 1] - ((data[at + 1] & 0x80) << 1)
+        base, at = read_zigzag(data, at + 2)
+        return [base, base + delta * (head + 2)], at
+    found, at = [], at + 1
+    for _ in range(256 - head):
+        value, at = read_zigzag(data, at)
+        found.append(value)
+    return found, at
+
+
+def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
+    """Numbers between which those of a run of the second version lie, and where the next begins."""
+    head = data[at]
+    kind = head >> 6
+    if kind == 0:
+        end = at + 2 + (head >> 3 & 7)
+        raw = _number(data, at + 1, end)
+        return [(raw >> 1) ^ -(raw & 1)], end
+    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+    at += 2
+    if kind == 1:
+        bits, end = _bits(data, at, width, count)
+        raws = _wholes(bits)
+        values = (raws >> np.uint64(1)).astype(np.int64) ^ -(raws & np.uint64(1)).astype(np.int64)
+        return [int(values.min()), int(values.max())], end
+    if kind == 2:
+        return _patched_ends(data, at, width, count)
+    base, at = read_zigzag(data, at)
+    delta, at = read_zigzag(data, at)
+    if not head >> 1 & 31:
+        return [base, base + delta * (count - 1)], at
+    bits, end = _bits(data, at, width, max(0, count - 2))
+    grown = _sum(bits)
+    return [base, base + delta, base + delta + (grown if delta >= 0 else -grown)], end
+
+
+def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
+    size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+    gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
+    raw, sign = _number(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
+    base = -(raw & (sign - 1)) if raw & sign else raw
+    bits, at = _bits(data, at + 2 + size, width, count)
+    values = _wholes(bits)
+    each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
+    bits, end = _bits(data, at, each, patches)
+    place = 0
+    for one in _wholes(bits).tolist():  # scalar: at most 31 patches
+        place += one >> patch_width
+        if place < count:
+            values[place] |= np.uint64((one & ((1 << patch_width) - 1)) << width & _MOST_BITS)
+    return [base + int(values.min()), base + int(values.max())], end
+
+
+def _wholes(bits: Bits) -> NDArray[np.uint64]:
+    """Numbers that are rows of bits."""
+    padded = np.zeros((len(bits), 64), np.uint8)
+    padded[:, 64 - bits.shape[1] :] = bits
+    return np.packbits(padded, axis=1).view(">u8").reshape(-1).astype(np.uint64)
 
 
 def _first_run(data: bytes, at: int) -> tuple[int, int]:
@@ -110,7 +198,7 @@ def _patched(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     return count * base + found + (_sum(bits[:, max(0, each - patch_width) :]) << width), end
 
 
-def _bits(data: bytes, at: int, width: int, count: int) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.uint8]], int]:
+def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
     """A row of bits, the highest first, for each of some numbers, and the offset behind them. Raises `IndexError` where the data ends."""
     end = at + (count * width + 7) // 8
     if end > len(data):
@@ -118,7 +206,7 @@ def _bits(data: bytes, at: int, width: int, count: int) -> tuple[np.ndarray[tupl
     return np.unpackbits(np.frombuffer(data[at:end], np.uint8))[: count * width].reshape(count, width), end
 
 
-def _sum(bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> int:
+def _sum(bits: Bits) -> int:
     """The sum of numbers that are rows of bits."""
     width = bits.shape[1]
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))

@@ -48,14 +48,14 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     orc_bounds.check("a.orc", sink.getvalue().to_pybytes())
 
 
-def length_streams(data: bytes) -> list[tuple[int, bytes, bool]]:
-    """The LENGTH streams of the first stripe: their column, their bytes inflated, and whether their runs are of the second version."""
+def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
+    """The streams of a kind of the first stripe: their column, their bytes inflated, and whether their runs are of the second version."""
     tail = orc_tail.parse(data)
     footer, at, found = orc_tail.footer_of(tail, tail.stripes[0]), tail.stripes[0].offset, []
     encodings = [orc_tail.whole_of(orc_tail.parse_members(one), 1) for one in orc_tail.all_of(footer, 2)]
     for stream in orc_tail.all_of(footer, 1):
         kind, column, length = (orc_tail.whole_of(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
-        if kind == 2:
+        if kind == wanted:
             found.append((column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes), encodings[column] in (2, 3)))
         at += length
     return found
@@ -70,7 +70,52 @@ def test_lengths_of_arrow_are_summed_exactly(lengths, codec):
     orc.write_table(table, sink, compression=codec, dictionary_key_size_threshold=0.0)
     data = sink.getvalue().to_pybytes()
     if lengths:
-        assert {column: orc_runs.total(some, second=second) for column, some, second in length_streams(data)} == dict.fromkeys((1, 3), sum(lengths))
+        assert {column: orc_runs.total(some, second=second) for column, some, second in streams_of(data, 2)} == dict.fromkeys((1, 3), sum(lengths))
+
+
+whole = st.lists(
+    st.one_of(
+        st.integers(-(2**63), 2**63 - 1).flatmap(lambda value: st.integers(1, 30).map(lambda count: [value] * count)),
+        st.integers(-9, 9).flatmap(lambda first: st.integers(1, 60).map(lambda count: list(range(first, first + count)))),
+        st.lists(st.integers(-50, 50), max_size=40),
+        st.lists(st.integers(0, 9), min_size=30, max_size=60).map(lambda some: [*some, 1000, 7, *some]),  # what is patched
+        st.lists(st.integers(-(2**40), 2**40), max_size=9),
+    ),
+    max_size=6,
+).map(lambda parts: [value for part in parts for value in part])
+
+
+@given(numbers=whole, codec=st.sampled_from(["uncompressed", "zlib"]))
+def test_the_range_of_signed_numbers_is_exact(numbers, codec):
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"n": pa.array(numbers, pa.int64())}), sink, compression=codec)
+    if numbers:
+        [(_, data, second)] = streams_of(sink.getvalue().to_pybytes(), 1)
+        assert orc_runs.signed_range(data, second=second) == (min(numbers), max(numbers))
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_any_bytes_have_a_range_or_are_corrupt(data, second):
+    try:
+        found = orc_runs.signed_range(data, second=second)
+    except Corrupt:
+        return
+    assert found is None or found[0] <= found[1]
+
+
+@pytest.mark.parametrize("run", ["c0277f00", "c0ffff427f", "c0270100", "c0274e00", "02 4f"])
+@pytest.mark.parametrize("codec", ["none", "zlib"])
+def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, codec):
+    """Arrow multiplied by ten as often as a scale of -64 says, and came to no end."""
+    t = lk.create(tmp_path / "t", {"id": "INT", "v": "DECIMAL(38, 10)"}, options={"file.format": "orc", "file.compression": codec})
+    t.append([{"id": number, "v": number} for number in range(40)])
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    sound = file.read_bytes()
+    orc_bounds.check(str(file), sound)
+    file.write_bytes(with_stream(sound, (5, 2), bytes.fromhex(run)))
+    with pytest.raises(Corrupt, match="decimals of scales") as wrong:
+        orc_bounds.check(str(file), file.read_bytes())
+    assert wrong.value.path == str(file)
 
 
 @pytest.mark.parametrize(
@@ -150,18 +195,23 @@ def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(t
 
 
 def with_lengths(data: bytes, column: int, length: int, rows: int) -> bytes:
-    """The file with as many lengths, all the same, in the LENGTH stream of a column of its only stripe."""
-    tail = orc_tail.parse(data)
-    stripe = tail.stripes[-1]
+    """The file with as many lengths, all the same, in the LENGTH stream of a column."""
     run = bytearray([0xC0 | (rows - 1) >> 8, (rows - 1) & 255])
     append_varint(run, length)
     run.append(0)
+    return with_stream(data, (2, column), bytes(run))
+
+
+def with_stream(data: bytes, wanted: tuple[int, int], run: bytes) -> bytes:
+    """The file with other bytes in the stream of its only stripe that has a kind and a column."""
+    tail = orc_tail.parse(data)
+    stripe = tail.stripes[-1]
     at, streams, index, body = stripe.offset, [], 0, b""
     footer = orc_tail.footer_of(tail, stripe)
     for stream in orc_tail.all_of(footer, 1):
         members = orc_tail.parse_members(stream)
         kind, of, size = (orc_tail.whole_of(members, number) for number in (1, 2, 3))
-        made = orc_tail.store_chunks(bytes(run), tail) if (kind, of) == (2, column) else data[at : at + size]
+        made = orc_tail.store_chunks(run, tail) if (kind, of) == wanted else data[at : at + size]
         at, body, index = at + size, body + made, index + (len(made) if kind in (6, 7, 8) else 0)
         streams.append(orc_tail.Part(1, orc_tail.build_message([orc_tail.Part(1, kind), orc_tail.Part(2, of), orc_tail.Part(3, len(made))])))
     end = orc_tail.store_chunks(orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)]), tail)
