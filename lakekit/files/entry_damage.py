@@ -18,6 +18,7 @@ from lakekit.files.deletions import index_path
 from lakekit.files.places import data_file_paths, partition_values
 from lakekit.meta import manifests
 from lakekit.model import entries as columns_of
+from lakekit.model.data_file import EMPTY_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +68,8 @@ def _is_wrong(handle: Handle, entries: Entries) -> bool:
         data_file_paths(handle, entries)
         for partition in entries.column("partition").unique().to_pylist():  # scalar: one a partition
             partition_values(handle, partition)
+            if not handle.schema.partition_keys and partition != EMPTY_ROW:
+                return True
         for name in ("min_key", "max_key") if key_types else ():
             rows = entries.column(name)
             binary_columns.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)

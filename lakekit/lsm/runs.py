@@ -75,7 +75,7 @@ def sections(
 ) -> Sections:
     """The sections of files by their smallest and largest keys, one column a key column. `buckets`: a number a file; files of different ones never meet.
 
-    A file whose bound could not be decoded (a null) may hold any key of its bucket.
+    A file whose bound could not be decoded (a null), or whose greatest key comes before its smallest, may hold any key of its bucket.
     """
     count = len(levels)
     empty = np.zeros(0, np.int64)
@@ -103,7 +103,7 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     if whole and not low.to_series().null_count() + high.to_series().null_count():  # of a small plan, Polars' calls would be the most
         numbers = np.concatenate([values(low.to_series()), values(high.to_series())])
         ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        return ranked[: low.height], np.maximum(ranked[low.height :], ranked[: low.height])
+        return _ascending(ranked[: low.height], ranked[low.height :])
     both = pl.concat([low, high])
     if whole:
         ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -119,7 +119,16 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     top = int(ranked.max())
     smallest[unknown[: low.height]] = 0
     largest[unknown[low.height :]] = top
-    return smallest, np.maximum(largest, smallest)
+    return _ascending(smallest, largest)
+
+
+def _ascending(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
+    """The bounds, where none ends before it begins: of one that does nothing is known, and its file may hold any key."""
+    turned = largest < smallest
+    if turned.any():
+        smallest = np.where(turned, 0, smallest)
+        largest = np.where(turned, max(int(largest.max()), int(smallest.max())), largest)
+    return smallest, largest
 
 
 def _aged(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:

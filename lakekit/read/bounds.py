@@ -118,16 +118,28 @@ def _decoded(fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa
     chosen = [(f, at[f.id]) for f in fields if f.id in at]
     if not chosen:
         return {}
-    low, high, counts = stored
+    lowest, highest, counts = stored
     types, only = [f.type for f in written], [i for _, i in chosen]
-    lows, highs = binary_row.decode_columns(low, types, only=only), binary_row.decode_columns(high, types, only=only)
+    lows, highs = binary_row.decode_columns(lowest, types, only=only), binary_row.decode_columns(highest, types, only=only)
     nulls = _null_counts(counts, len(written), only)
     found = {}
     for (field, i), smallest, largest, absent in zip(chosen, lows, highs, nulls, strict=True):
-        known = Bounds(type=written[i].type, low=smallest, high=largest, nulls=absent, rows=rows)
+        low, high = _ascending(smallest, largest)
+        known = Bounds(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
         if (lifted := _lift(known, field.type)) is not None:
             found[field.name] = lifted
     return found
+
+
+def _ascending(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The bounds, null where the smallest comes behind the greatest: they are none, and would leave out rows."""
+    if low.null_count == len(low) or high.null_count == len(high) or pa.types.is_nested(low.type):
+        return low, high
+    turned = pc.greater(low, high)
+    if not turned.true_count:
+        return low, high
+    nothing = pa.scalar(None, low.type)
+    return pc.if_else(turned, nothing, low), pc.if_else(turned, nothing, high)
 
 
 def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[np.int64]:

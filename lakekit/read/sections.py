@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.codec import binary_row
+from lakekit.errors import Corrupt
 from lakekit.files.places import place_of
 from lakekit.lsm import runs
 
@@ -64,11 +65,14 @@ def groups(handle: Handle, entries: Entries) -> Groups | None:
     """Which entries share a section; None where none does.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
-    first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`).
+    first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`). Raises `Corrupt` for several partitions of a table without partition keys.
     """
     if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
         return None
-    _, code, counts = np.unique(places(entries), return_inverse=True, return_counts=True)
+    place = places(entries)
+    if not handle.schema.partition_keys and place.max() >> 32:
+        raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
+    _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import os
 import random
 import shutil
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -112,6 +114,68 @@ def test_a_partition_that_is_none_names_its_manifest(tmp_path):
         with pytest.raises(Corrupt) as wrong:
             look(lk.open(table))
         assert wrong.value.path == str(manifest)
+
+
+def test_a_partition_of_a_table_that_has_none_is_corrupt(tmp_path):
+    """Two versions of a key came out, since they lay in two partitions."""
+    t = lk.create(tmp_path / "t", {"id": "INT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1", "write-only": "true"})
+    for value in "abc":
+        t.upsert([{"id": 1, "v": value}])
+    table, manifest = with_entry(tmp_path / "t", lambda entry: entry.update(_PARTITION=bytes(11) + b"\2"))
+    for look in (LOOKS["scan"], LOOKS["aggregate"]):
+        with pytest.raises(Corrupt, match="several partitions") as wrong:
+            look(lk.open(table))
+        assert wrong.value.path == str(manifest)
+    assert "entry is of a partition that there is not" in {problem.what for problem in lk.open(table).check().problems}
+
+
+VALUES: dict[str, list[Any]] = {
+    "INT": [1, 5, 9],
+    "STRING": ["a", "b", "c"],
+    "DOUBLE": [1.5, 2.5, 9.0],
+    "DECIMAL(20, 2)": [Decimal(1), Decimal(5), Decimal(9)],
+    "DATE": [dt.date(2024, 1, day) for day in (1, 5, 9)],
+    "TIMESTAMP(6)": [dt.datetime(2024, 1, day) for day in (1, 5, 9)],  # noqa: DTZ001 - a wall clock
+    "BYTES": [b"a", b"b", b"c"],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_statistics_the_wrong_way_round_leave_out_no_row(tmp_path, kind):
+    t = lk.create(tmp_path / "t", {"v": kind})
+    for value in VALUES[kind]:
+        t.append([{"v": value}, {"v": VALUES[kind][0]}, {"v": VALUES[kind][2]}])
+
+    def turn(entry: dict[str, Any]) -> None:
+        stats = entry["_FILE"]["_VALUE_STATS"]
+        stats.update(_MIN_VALUES=stats["_MAX_VALUES"], _MAX_VALUES=stats["_MIN_VALUES"])
+
+    table, _ = with_entry(tmp_path / "t", turn)
+    for value in VALUES[kind]:
+        for condition in (pl.col("v") == value, pl.col("v") >= value, pl.col("v") <= value, pl.col("v").is_in([value])):
+            assert lk.open(table).scan().filter(condition).collect().height == t.scan().collect().filter(condition).height
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_bounds_the_wrong_way_round_tell_nothing(tmp_path, kind):
+    """A file whose smallest key was another lay in a section of its own: its older versions came out too."""
+    values = VALUES[kind]
+    t = lk.create(tmp_path / "t", {"id": f"{kind} NOT NULL", "v": "INT"}, primary_keys=["id"], options={"bucket": "1", "write-only": "true"})
+    for number in range(3):
+        t.upsert([{"id": value, "v": number} for value in (values if number == 2 else values[:2])])
+
+    def turn(entry: dict[str, Any]) -> None:
+        file = entry["_FILE"]
+        file.update(_MIN_KEY=file["_MAX_KEY"], _MAX_KEY=file["_MIN_KEY"])
+        for stats in (file["_KEY_STATS"], file["_VALUE_STATS"]):
+            stats.update(_MIN_VALUES=stats["_MAX_VALUES"], _MAX_VALUES=stats["_MIN_VALUES"])
+
+    table, _ = with_entry(tmp_path / "t", turn)
+    for value in values:
+        assert lk.open(table).scan().filter(pl.col("id") == value).collect()["v"].to_list() == [2]
+    assert sorted(lk.open(table).scan().collect().rows()) == [(value, 2) for value in values]
+    lk.open(table).compact(full=True)
+    assert sorted(lk.open(table).scan().collect().rows()) == [(value, 2) for value in values]
 
 
 def test_a_file_that_is_added_twice_names_a_file_of_the_metadata(tmp_path):

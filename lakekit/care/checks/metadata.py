@@ -26,6 +26,7 @@ from lakekit.draw.words import count
 from lakekit.errors import LakekitError
 from lakekit.meta import manifests, schemas, statistics
 from lakekit.model import entries as columns_of
+from lakekit.model.data_file import EMPTY_ROW
 from lakekit.model.entries import ADD, DELETE, Entries
 from lakekit.types import BINARIES
 
@@ -144,6 +145,9 @@ def _manifest(handle: Handle, file: ManifestFile, part: Entries, path: str, note
             wrong(name, said, found)
     if not len(part):
         return
+    if not handle.schema.partition_keys and any(partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()):  # scalar: of each
+        message = "an entry is of a partition, and the table has none: versions of a key do not meet"
+        notes.wrong("entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy)
     for column in ("bucket", "level"):
         numbers = part.numbers(column)
         low, high = getattr(file, f"min_{column}"), getattr(file, f"max_{column}")
