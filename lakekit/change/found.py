@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lakekit.change.bucket_places import check_places
 from lakekit.columns import ROW
 from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.files import deletions, kinds
@@ -99,9 +100,11 @@ class Found:
     def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
         """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.
 
-        Raises `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot be computed.
+        Raises `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot be computed,
+        `Corrupt` where such rows lie in another bucket than that of their keys.
         """
         plan = self.plan(expr)
+        check_places(plan, expr)
         found = frames.merged([plan], self.handle.schema.fields)
         asked = then(found if expr is None else lazy.filtered(found, expr, self.schema))
         with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):

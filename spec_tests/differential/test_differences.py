@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import ValueOutOfRange
+from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import orc_times
 from lakekit.testing.differences import DIFFERENCES
 from lakekit.testing.expectations import FIXTURES
@@ -140,6 +140,10 @@ def test_difference_buckets_of_pypaimon(judge, writers):
             assert lk.open(writers / name).scan().filter(pl.col("k") == key).collect().rows() == [(key, n)]
         assert {one.what for one in lk.open(writers / name).check(deep=True).problems} == {"rows are in another bucket"}
     assert found["python_hive_booleans"] == {True: [], False: []}
+    with pytest.raises(Corrupt, match=r"belong to bucket \d by bucket-function\.type=mod"):
+        lk.open(writers / "python_mod_numbers").delete("k = -4")
+    judge.write(writers / "python_mod_numbers", [("-D", (-4, 0))])
+    assert (-4, 0) in [values for _, values in judge.read(writers / "python_mod_numbers").rows]
     assert sum(bool(rows) for rows in found["python_mod_numbers"].values()) == 5  # those whose buckets are the same by both functions
     for name in ("python_null_times", "rust_null_times"):
         assert [values for _, _, values in judge.placed(writers / name, condition=["null", "k"])] == [(None, 0)]

@@ -17,6 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec.hashing import is_bucket_key
+from lakekit.errors import Corrupt
 from lakekit.format.dtypes import polars_type
 from lakekit.types import parse
 
@@ -132,3 +133,21 @@ def test_a_check_names_rows_that_lie_in_another_bucket_unless_their_key_is_null(
     (tmp_path / "null").mkdir()
     t = written_by_python(tmp_path / "null", "hive", "BOOLEAN", [None], is_keyed=False, count=7)
     assert t.check(deep=True).ok
+
+
+CHANGES = {
+    "delete": lambda t: t.delete("k = true"),
+    "update": lambda t: t.update({"n": 5}, where="k = true"),
+    "merge": lambda t: t.merge([{"k": True, "n": 5}], lk.when_matched(update="all"), on=["k"]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_a_change_that_would_not_reach_its_rows_is_refused(tmp_path, name):
+    t = written_by_python(tmp_path, "hive", "BOOLEAN", [True, False], is_keyed=True, count=2)
+    with pytest.raises(Corrupt, match=r"belong to bucket 1 by bucket-function\.type=hive"):
+        CHANGES[name](t)
+    assert t.snapshots().height == 1
+    t.overwrite(t.scan().collect())
+    CHANGES[name](t)
+    assert t.scan().filter(k=True).collect().rows() == ([] if name == "delete" else [(True, 5)])
