@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
+from collections import Counter
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
@@ -9,8 +13,9 @@ from pyarrow import orc
 
 import lakekit as lk
 from lakekit.errors import Corrupt
-from lakekit.format import orc_bounds, orc_runs, orc_tail
+from lakekit.format import orc as orc_files, orc_bounds, orc_runs, orc_tail
 from lakekit.format.varints import append_varint
+from lakekit.types import Field, parse
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.children import Child
 from spec_tests.reliability.test_check_survives import length_stream
@@ -222,3 +227,42 @@ def with_stream(data: bytes, wanted: tuple[int, int], run: bytes) -> bytes:
     tail_end = orc_tail.store_chunks(orc_tail.build_message(whole), tail)
     said = orc_tail.build_message([part._replace(value={1: len(tail_end), 5: 0}.get(part.number, part.value)) for part in tail.postscript])
     return data[: stripe.offset] + body + end + tail_end + said + bytes([len(said)])
+
+
+INPUTS = int(os.environ.get("LAKEKIT_FUZZ_INPUTS", "25"))
+SEED = int(os.environ.get("LAKEKIT_FUZZ_SEED", "1"))
+
+
+def every_stream(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Kind, column and inflated bytes of each stream of the first stripe."""
+    tail = orc_tail.parse(data)
+    at, found = tail.stripes[0].offset, []
+    for stream in orc_tail.all_of(orc_tail.footer_of(tail, tail.stripes[0]), 1):
+        kind, column, length = (orc_tail.whole_of(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
+        found.append((kind, column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes)))
+        at += length
+    return found
+
+
+@pytest.mark.parametrize("name", ["orc append", "orc keys"])
+def test_no_changed_stream_ends_the_process_or_keeps_it(tmp_path, name):
+    """Law: a stream is inflated, changed and stored again, so that codecs find nothing; reading gives rows or `Corrupt`, soon."""
+    damaged_tables.make(tmp_path / "t", name)
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    sound, draw, ends = file.read_bytes(), random.Random(f"{SEED} {name}"), Counter()
+    streams = [one for one in every_stream(sound) if one[2]]
+    with Child(seconds=30) as child:
+        for _ in range(INPUTS):
+            kind, column, data = draw.choice(streams)
+            run = damaged_tables.damaged(data, draw) if draw.random() < 0.6 else draw.randbytes(draw.randrange(1, 12)) + data
+            file.write_bytes(with_stream(sound, (kind, column), run))
+            answer = child.ask("spec_tests.reliability.test_orc_bounds:read_orc", str(file).encode())
+            assert answer.end in ("value", "error"), (answer, kind, column, run.hex())
+            ends[answer.end] += 1
+    assert ends["value"] and ends["error"], ends
+
+
+def read_orc(path: bytes) -> int:
+    """Reads the columns of a file of `damaged_tables` as scans do; gives its rows."""
+    fields = [Field(name, parse(kind)) for name, kind in damaged_tables.COLUMNS.items()]
+    return orc_files.scan([path.decode()], fields, read=lambda one: one).collect().height
