@@ -18,6 +18,7 @@ import pytest
 import lakekit as lk
 from lakekit.errors import Corrupt
 from spec_tests.reliability import damaged_tables
+from spec_tests.reliability.test_orc_bounds import every_stream, with_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,6 +188,27 @@ def test_a_file_that_is_added_twice_names_a_file_of_the_metadata(tmp_path):
     with pytest.raises(Corrupt, match="added twice") as wrong:
         lk.open(table).scan().collect()
     assert wrong.value.path in {str(manifest), str(table / "snapshot" / "snapshot-2")}
+
+
+@pytest.mark.parametrize("length", [1 << 24, 1 << 30, 1 << 40])
+def test_texts_longer_than_an_orc_manifest_list_take_no_memory(tmp_path, length):
+    """Arrow was handed manifests as they are, and asked for 2 GiB by one of 4 KiB."""
+    t = lk.create(tmp_path / "t", {"id": "INT"}, options={"manifest.format": "orc"})
+    t.append([{"id": 1}])
+    table = tmp_path / "copy"
+    shutil.copytree(tmp_path / "t", table)
+    snapshot = table / "snapshot" / "snapshot-1"
+    said = json.loads(snapshot.read_text())
+    listed = table / "manifest" / said["deltaManifestList"]
+    data = listed.read_bytes()
+    column = next(column for kind, column, _ in every_stream(data) if kind == 2)
+    listed.write_bytes(with_lengths(data, column, length, 3))
+    snapshot.write_text(json.dumps(said | {"deltaManifestListSize": listed.stat().st_size}))
+    with pytest.raises(Corrupt) as wrong:
+        lk.open(table).scan().collect()
+    assert wrong.value.path == str(listed)
+    if length >= 1 << 30:
+        assert wrong.value.field == "length", "told before Arrow reads"
 
 
 def test_a_value_that_no_merge_takes_names_its_file(tmp_path):
