@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import orc, parquet
 
+from lakekit.codec import orc_bounds
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
 
 
 def _read_orc(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
+    orc_bounds.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _allow(file.nrows, 0, len(data), limits, where, path)
     return _whole(file.read())

@@ -9,8 +9,8 @@ warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"l
 """Polars warns of features that it may change; whoever asked for that (`POLARS_WARN_UNSTABLE=1`) meant lines of their own."""
 NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_write", "blocks", "calendar", "casts", "casts_from_text", "decimals", "dtypes", "foreign", "held",
-    "java_text", "orc_bounds", "orc_held", "orc_maps", "orc_runs", "orc_tail", "orc_times", "orc_write", "parquet_bounds", "parquet_chunks", "parquet_few",
+    "java_text", "orc_held", "orc_maps", "orc_times", "orc_write", "parquet_bounds", "parquet_chunks", "parquet_few",
     "parquet_footer", "parquet_held", "parquet_marks", "parquet_pages", "parquet_pass", "parquet_schema", "parquet_write", "texts", "thrift", "told",
-    "varints", "writing",
+    "writing",
 })  # fmt: skip
 """Modules of the folder that are no formats."""

@@ -20,9 +20,10 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import orc
 
+from lakekit.codec import orc_bounds, orc_tail
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
-from lakekit.format import blocks, orc_bounds, orc_tail, orc_times, orc_write
+from lakekit.format import blocks, orc_times, orc_write
 from lakekit.format.dtypes import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
 from lakekit.types import MAPS, TIMESTAMPS, DataType, part

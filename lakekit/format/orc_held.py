@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakekit.codec import orc_tail
 from lakekit.errors import Corrupt
-from lakekit.format import orc_tail
 from lakekit.format.held import BYTES, STRING, Held, refusal
 from lakekit.types import DataType, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.format.orc_tail import Column
+    from lakekit.codec.orc_tail import Column
 
 _SIMPLE = {
     0: DataType(root="BOOLEAN"), 1: DataType(root="TINYINT"), 2: DataType(root="SMALLINT"), 3: DataType(root="INT"), 4: DataType(root="BIGINT"),

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.format import orc_tail
-from lakekit.format.orc_tail import LIST, MAP, STRUCT, Column, Part
+from lakekit.codec import orc_tail
+from lakekit.codec.orc_tail import LIST, MAP, STRUCT, Column, Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.format.orc_tail import Stripe, Tail
+    from lakekit.codec.orc_tail import Stripe, Tail
 
 MARK = "lakekit.map"
 """The attribute of a STRUCT that is an entry of a map."""

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakekit.codec.varints import read_varint
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
 from lakekit.format.parquet_footer import list_member, rows_and_rest, skip
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct
-from lakekit.format.varints import read_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

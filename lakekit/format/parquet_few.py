@@ -21,11 +21,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.codec.varints import append_varint
 from lakekit.format import thrift
 from lakekit.format.parquet_chunks import Chunk, Group
 from lakekit.format.parquet_schema import elements
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, number
-from lakekit.format.varints import append_varint
 from lakekit.types import BINARIES, STRINGS
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol
 
 from __future__ import annotations
 
+from lakekit.codec.varints import read_varint, read_zigzag
 from lakekit.errors import Corrupt
-from lakekit.format.varints import read_varint, read_zigzag
 from lakekit.types import MAX_DEPTH
 
 _VARINTS = frozenset({4, 5, 6})

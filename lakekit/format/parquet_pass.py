@@ -19,11 +19,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from lakekit.codec.varints import read_varint
 from lakekit.errors import Corrupt
 from lakekit.format import parquet_chunks, thrift
 from lakekit.format.parquet_footer import skip
 from lakekit.format.thrift import I32, I64, STRUCT
-from lakekit.format.varints import read_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from lakekit.codec.varints import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.errors import Corrupt
-from lakekit.format.varints import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.types import MAX_DEPTH
 
 Struct: TypeAlias = dict[int, tuple[int, Any]]

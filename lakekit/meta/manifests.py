@@ -18,9 +18,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
-from lakekit.codec.columnar_file import ORC_MAGIC
 from lakekit.errors import Corrupt
-from lakekit.format import orc_bounds
 from lakekit.model import entries as columns_of, entry_files, index_manifest, manifest
 from lakekit.model.entry_files import Manifest
 from lakekit.model.snapshot import Snapshot
@@ -404,8 +402,6 @@ def _read(place: Place, name: str, path: str, size_bytes: int | None, owner: str
         raise Corrupt(
             f"{name} is {_spaced(len(data))} bytes, {owner} says {_spaced(size_bytes)}. Nothing was read", path=path, offset=len(data), field="_FILE_SIZE"
         )
-    if data.startswith(ORC_MAGIC):
-        orc_bounds.check(path, data)  # Arrow allocates by what its streams say
     return data
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakekit import registry
-from lakekit.codec import avro, avro_columns, binary_row, columnar_file, deletion_vector, hash_index, index_container
+from lakekit.codec import avro, avro_columns, binary_row, columnar_file, deletion_vector, hash_index, index_container, orc_tail
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
-from lakekit.format import orc_tail, parquet_marks
+from lakekit.format import parquet_marks
 from lakekit.model import commit_message, committable_bytes, entry_files, hint, index_manifest, json_facts, json_marks, manifest, split_bytes
 from lakekit.model.consumer import Consumer
 from lakekit.model.schema import TableSchema

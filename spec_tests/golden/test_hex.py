@@ -15,10 +15,10 @@ import pytest
 
 import lakekit as lk
 from lakekit import errors
-from lakekit.codec import avro, avro_columns, avro_schema, binary_row, deletion_vector, hash_index
+from lakekit.codec import avro, avro_columns, avro_schema, binary_row, deletion_vector, hash_index, orc_tail
 from lakekit.codec.marks import UNREAD, UNUSED, Marks
 from lakekit.draw import bytes as draw
-from lakekit.format import orc_tail, parquet_marks
+from lakekit.format import parquet_marks
 from lakekit.model import entry_files, index_manifest, json_facts, json_marks, manifest
 from lakekit.table.byte_formats import FORMATS
 from lakekit.testing.fixtures import fixtures

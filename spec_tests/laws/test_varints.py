@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from lakekit.codec import orc_runs, orc_tail
+from lakekit.codec.varints import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.errors import Corrupt
-from lakekit.format import orc_runs, orc_tail, thrift
-from lakekit.format.varints import append_varint, append_zigzag, read_varint, read_zigzag
+from lakekit.format import thrift
 
 ENDS = (0, 1, 127, 128, 300, 2**14 - 1, 2**14, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.care.checks import apart
-from lakekit.format import orc_tail
+from lakekit.codec import orc_tail
 from spec_tests.reliability import damaged_tables
 
 if TYPE_CHECKING:

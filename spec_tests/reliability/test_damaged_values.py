@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 from pyarrow import orc
 
 import lakekit as lk
+from lakekit.codec import orc_bounds, orc_tail
 from lakekit.errors import Corrupt
-from lakekit.format import orc as orc_files, orc_bounds, orc_tail
+from lakekit.format import orc as orc_files
 from lakekit.types import Field, parse
 from spec_tests.reliability import damaged_tables
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.format import orc_tail, orc_write
+from lakekit.codec import orc_tail
+from lakekit.format import orc_write
 
 TYPES = {
     "m": "MAP<STRING, INT>",

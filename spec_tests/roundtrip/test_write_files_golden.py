@@ -12,12 +12,11 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from lakekit.codec import binary_row
+from lakekit.codec import binary_row, orc_tail
 from lakekit.files.file_names import file_names
 from lakekit.files.places import data_file_path
 from lakekit.files.read import scan_files
 from lakekit.files.write import Target, write_run
-from lakekit.format import orc_tail
 from lakekit.meta import manifests, schemas, snapshots
 from lakekit.meta.handle import open_handle
 from lakekit.options.table import TableOptions

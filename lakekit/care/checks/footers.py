@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.codec import avro
+from lakekit.codec import avro, orc_tail
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.format import orc_tail, parquet_footer
+from lakekit.format import parquet_footer
 
 if TYPE_CHECKING:
     from lakekit.care.checks.notes import Notes

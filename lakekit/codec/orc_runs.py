@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from lakekit.codec.varints import read_varint, read_zigzag
 from lakekit.errors import Corrupt
-from lakekit.format.varints import read_varint, read_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from lakekit.codec.marks import UNUSED
+from lakekit.codec.varints import append_varint, read_varint
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
-from lakekit.format.varints import append_varint, read_varint
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:

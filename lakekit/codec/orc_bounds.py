@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakekit.codec import orc_runs, orc_tail
 from lakekit.errors import Corrupt
-from lakekit.format import orc_runs, orc_tail
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from lakekit.format.orc_tail import Column, Stripe, Tail
+    from lakekit.codec.orc_tail import Column, Stripe, Tail
 
 _MAGIC_BYTES = 3
 _LONGEST_BLOCK = 1 << 23
