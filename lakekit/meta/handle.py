@@ -122,6 +122,20 @@ class Handle:
             return replace(self, schema=replace(schema, options=Frozen(own)), options=options)
         return opened(self.ground, schema, self.dynamic)
 
+    def with_names_of(self, schema: TableSchema) -> Handle:
+        """The same branch with its columns called as those of another branch are, which have the same types, one by one; options follow.
+
+        Columns that began as one, before the branches parted, are one: where both branches have the same columns in another order, order does not
+        count. The schema is that of no file: its id is negative.
+        """
+        mine, by_id = self.schema.fields, {field.id: field.name for field in schema.fields}
+        is_same = by_id.keys() == {field.id for field in mine}
+        names = [by_id[field.id] for field in mine] if is_same else schema.names
+        fields = tuple(replace(field, name=name) for field, name in zip(mine, names, strict=True))
+        own, given = (renaming.of_schema(options, mine, fields) for options in (self.schema.options, self.options.given))
+        called = replace(schema, id=-1 - self.schema.id, fields=fields, options=Frozen(own))
+        return replace(self, schema=called, options=self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind))
+
     def with_options(self, options: Mapping[str, Any]) -> Handle:
         """The same table with more of the caller's options, each checked: the option `branch` is the branch it is seen from, None the main one.
 

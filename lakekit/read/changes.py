@@ -101,7 +101,7 @@ class Changes:
         other = None if self.newest_only else scan.fallback_of(self.handle)
         if other is None:
             return ()
-        theirs = replace(self, handle=replace(other, schema=replace(self.handle.schema, options=other.schema.options)))
+        theirs = replace(self, handle=scan.paired(self.handle, other))
         known = snapshots.ids(other)
         if not known:
             return ()

@@ -49,19 +49,25 @@ def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[s
     """
     parts: list[pl.LazyFrame] = []
     for plan in plans:
-        vectors = _vectors(plan)
-        parts += _alone(plan, fields, vectors, system=system, keeps_deletes=keeps_deletes)
+        vectors, own = _vectors(plan), own_fields(plan, fields)
+        parts += _alone(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
         if plan.merged:
-            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), fields, system=system))
+            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
     return _together(parts, plans[0], fields, system)
 
 
 def unmerged(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
-    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, fields, system if plan.rule is not None else [])]
+    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
     if plan.rule is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
     return _together(parts, plan, fields, system)
+
+
+def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
+    """Return the columns as the branch that is read knows them: a fallback branch has ids of its own for those of its names."""
+    schema = plan.handle.schema
+    return schema.fields_of(field.name for field in fields) if schema.id < 0 else fields
 
 
 def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:

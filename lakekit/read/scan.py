@@ -92,9 +92,7 @@ class Scan:
         fallback = stand_in(handle, position, self.at)
         if fallback is None:
             return [plan.plan_read(handle, position, condition, limit=limit, levels=self.levels, counted=counted)]
-        other, there = fallback
-        other = replace(other, schema=replace(handle.schema, options=other.schema.options))
-        sides = [(handle, position), (other, there)]
+        sides = [(handle, position), fallback]
         first, second = reversed(sides) if handle.fallback_first else sides
         taken = plan.partitions_of(*first, levels=self.levels)
         return [
@@ -132,7 +130,7 @@ def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
 
 
 def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
-    """The fallback branch and its position that goes with one of this branch. None without such a branch.
+    """The fallback branch, its columns called as this branch calls them, and its position that goes with one of this branch. None without such a branch.
 
     A snapshot or tag of this branch means what the other had at its time; before its first snapshot, that one. What else is asked for, as a time or a
     watermark, is asked of that branch too, which must have a snapshot for it (`SnapshotNotFound`). Raises `SchemaMismatch` where the columns of the two,
@@ -143,8 +141,7 @@ def stand_in(handle: Handle, position: Position, at: int | str | datetime | None
         return None
     named = position.snapshot is not None and travel.names_a_snapshot(handle, at)
     there = _at_the_time(other, position) if named else travel.locate(other, at)
-    _same_types(handle, travel.schema_of(other, there))
-    return other, there
+    return paired(handle, travel.schema_of(other, there)), there
 
 
 def _at_the_time(other: Handle, position: Position) -> Position:
@@ -164,14 +161,15 @@ def fallback_of(handle: Handle) -> Handle | None:
         return None
 
 
-def _same_types(handle: Handle, other: Handle) -> None:
-    """Raises `SchemaMismatch` unless both branches have columns of the same types, one by one."""
-    types = [[field.type.as_nullable() for field in one.schema.fields] for one in (handle, other)]
+def paired(handle: Handle, other: Handle) -> Handle:
+    """The other branch with its columns called as they are here. Raises `SchemaMismatch` unless both have columns of the same types, one by one."""
+    types = [[field.type.as_nullable() for field in one.schema.fields] for one in (handle, other)]  # ids of parts of ROWs count, as in the reference
     if types[0] != types[1]:
         shown = [", ".join(f"{field.name} {field.type}" for field in one.schema.fields) for one in (handle, other)]
         msg = f"branch {handle.branch} of {handle.name} has the columns {shown[0]}, its fallback branch {other.branch} has {shown[1]}: \
 make them alike, or read each branch by itself"
         raise SchemaMismatch(msg)
+    return other.with_names_of(handle.schema)
 
 
 def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:

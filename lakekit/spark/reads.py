@@ -110,13 +110,13 @@ def work_of_state(scan: Scan, out: Sequence[Field], rows: Rows) -> Iterator[tupl
 
 def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[DataFrame]:
     """The frames of a plan: Spark's own, and one of tasks."""
-    found = []
-    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native.alone(plan, what.fields)
+    found, own = [], frames.own_fields(plan, what.fields)
+    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native.alone(plan, own)
     condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
     if rows.said and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
-        found += native.frames(spark, plan, mask, what.fields, what.out, condition)
+        found += native.frames(spark, plan, mask, own, what.out, condition)
     apart = replace(plan, raw=plan.raw[~mask])
     return [*found, *run(spark, cut.tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
 

@@ -185,3 +185,17 @@ def test_difference_comment_of_null(judge, tmp_path):
     said = judge.read(table.location, system="schemas")
     assert said.rows[0][1][said.columns.index("comment")] == "null"
     assert lk.open(table.location).system("schemas").collect()["comment"].to_list() == [None]
+
+
+@pytest.mark.reference
+def test_difference_fallback_of_moved_columns(judge, tmp_path):
+    path = tmp_path / "t"
+    judge.create(path, {"p": "STRING", "a": "INT", "b": "INT"}, partition_keys=["p"])
+    table = lk.open(path)
+    table.create_branch("old")
+    table.branch("old").alter(lk.move_column("b", after="p"))
+    table.branch("old").append([{"p": "x", "b": 2, "a": 1}])
+    table.append([{"p": "y", "a": 1, "b": 2}])
+    judge.alter(path, ("set_option", "scan.fallback-branch", "old"))
+    assert sorted(values for _, values in judge.read(path).rows) == [("x", 2, 1), ("y", 1, 2)]
+    assert sorted(lk.open(path).scan().collect().rows()) == [("x", 1, 2), ("y", 1, 2)]
