@@ -171,7 +171,8 @@ class _Merging:
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
-        return _numbered(lazy.shield(rows, [self.plan.on]).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
+        schema = {**self.found.schema, **self.plan.source.schema}
+        return _numbered(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
 
     def _insert(self) -> None:
         """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""

@@ -151,6 +151,8 @@ def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | N
                 "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, '2024-03-31 12:00:00', which is one of UTC, "
                 "or '2024-03-31T12:00:00+02:00'; in Python as datetime(…, tzinfo=…)"
             )
+    except Exception:  # noqa: BLE001 - a function of Python raises what it likes of no rows, and of those that are there may not
+        return None
     return None
 
 

@@ -20,7 +20,6 @@ from lakekit import world
 from lakekit.predicate import conjunction, leaves
 from lakekit.read import row_groups, temporal
 from lakekit.read.condition import Condition, exactly, predicate_of
-from lakekit.read.expand import is_picklable
 from lakekit.read.spelled import text_of
 from lakekit.types import TIMESTAMPS
 
@@ -94,17 +93,19 @@ class PaimonScan(LazyFrameResolver):
         condition, decided = condition_of(filters, schema)
         hidden = [at for at, found in enumerate(filters) if at not in decided and not row_groups.is_plain(found.expr)]
         applied = [*decided, *hidden]
-        above = [row_groups.hide(filters[at].expr) for at in hidden]
+        above, used = [row_groups.hide(filters[at].expr) for at in hidden], applied
+        if any(row_groups.may_fail(one, self.schema()) for one in above):  # of rows that what Polars applies would leave out too, and that planning counts on
+            above, used = [*(found.expr for at, found in enumerate(filters) if at not in applied), *above], list(range(len(filters)))
         if self.shared:
             key = f"{version}#{next(self.times)}"
-            return _filtered_above(frame(condition, limit), above), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
+            return _filtered_above(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
-        question = (version, _text(filters, applied), limit)
+        question = (version, _text(filters, used), limit)
         planned = self.plans.get(question)
         if planned is None:
-            planned = _filtered_above(frame(condition, limit), above)
+            planned = _filtered_above(frame(condition, limit), above, self.schema())
             if len(self.plans) >= _REMEMBERED:
                 self.plans.clear()
             self.plans[question] = planned  # not read again: another thread may clear them
@@ -182,15 +183,16 @@ def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | Non
 
 def filtered(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """Return the rows that satisfy a condition on columns of a schema: what of it calculates is hidden from bounds of row groups."""
-    return _filtered_above(frame, _separate(expr, schema))
+    return _filtered_above(frame, _separate(expr, schema), schema)
 
 
-def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr]) -> pl.LazyFrame:
-    """Return the frame; where a condition does not pickle, such that Polars pushes none below it.
+def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return the frame; where a condition may fail of a value, such that Polars pushes none below it.
 
-    Sources in Python, as buckets that are merged, are given conditions as bytes: Polars raises where one has a function of Python that does not pickle.
+    Files hold rows that are none of the table, older versions and deleted ones, which fail no condition of its rows. And sources in Python, as buckets that
+    are merged, are given conditions as bytes: Polars raises where one has a function of Python that does not pickle.
     """
-    if all(map(is_picklable, conditions)):
+    if not any(row_groups.may_fail(one, schema) for one in conditions):
         return frame
     return frame.map_batches(_same, predicate_pushdown=False, slice_pushdown=False, streamable=True)
 
@@ -199,13 +201,13 @@ def _same(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-def _filtered_above(frame: pl.LazyFrame, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
-    """The rows that satisfy all conditions; those that do not pickle are applied last, above all sources."""
-    pickled, others = list[pl.Expr](), list[pl.Expr]()
+def _filtered_above(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """The rows that satisfy all conditions; those that may fail are applied last, above all sources."""
+    safe, others = list[pl.Expr](), list[pl.Expr]()
     for one in conditions:
-        (pickled if is_picklable(one) else others).append(one)
-    below = frame.filter(*pickled)
-    return shield(below, others).filter(*others) if others else below
+        (others if row_groups.may_fail(one, schema) else safe).append(one)
+    below = frame.filter(*safe)
+    return shield(below, others, schema).filter(*others) if others else below
 
 
 def _separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:

@@ -116,7 +116,10 @@ def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
     if task.slice >= len(pieces):
         raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
     names = [*(field.name for field in job.fields), *job.system]
-    found = buckets.rows(pieces[task.slice], names, None if job.where is None else row_groups.hide_calculated(job.where))
+    where = job.where
+    if where is not None:
+        where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
+    found = buckets.rows(pieces[task.slice], names, where)
     return _given(job, found.lazy()).collect()
 
 
