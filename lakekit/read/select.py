@@ -74,8 +74,8 @@ def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArra
     every function that writers use (`functions_of_writers`): an entry does not say who wrote it.
     """
     total = entries.numbers("total_buckets")
-    if not (total > 0).any():
-        return None
+    if not (total > 0).any() or not all(map(handle.schema.has, handle.schema.bucket_keys)):
+        return None  # in a state of then a column of today's bucket key may not have been there
     fields = handle.schema.fields_of(handle.schema.bucket_keys)
     keys, types = _named_keys(predicate, fields), [field.type for field in fields]
     if keys is None or not is_bucket_key(handle.options.bucket_function_type, types) or not schemas.have_types_always(handle, fields):

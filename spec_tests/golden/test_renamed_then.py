@@ -93,6 +93,14 @@ def test_buckets_of_columns_that_exchanged_their_names(tmp_path):
     assert t.explain(pl.col("a") == 3, at=1).files_read == 1
 
 
+def test_buckets_of_a_column_that_was_dropped_and_added_again(tmp_path):
+    t = in_buckets(tmp_path)
+    t.alter(lk.drop_column("a"), lk.add_column("a", "INT"))
+    assert (found_by(t, "a"), found_by(t, "b")) == ((20, 20), (20, 20))
+    t.alter(lk.rename_column("a", "x"))
+    assert (found_by(t, "a"), found_by(t, "b")) == ((20, 20), (20, 20))
+
+
 def test_columns_of_a_frame_that_was_made_before_their_names_were_exchanged(tmp_path):
     t = in_buckets(tmp_path)
     asked = t.scan()
