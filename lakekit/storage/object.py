@@ -160,16 +160,15 @@ class ObjectStorage:
             else:
                 return True, None
             failed = self._failed(path, wrong, writes=True)
-            was_repeated = retry.retry_count(wrong) > 0
-            if isinstance(wrong, _EXISTS):
-                if retry.status_of(wrong) != 409 or self._is_there(path):  # 409: another claim is under way, and may fail
-                    return False, lost or (failed if was_repeated else None)
-            elif not retry.is_passing(wrong) and lost is None and not was_repeated:
+            if retry.retry_count(wrong) > 0 or (retry.is_passing(wrong) and not isinstance(wrong, _EXISTS)):
+                lost = failed  # a try of which nobody knows the outcome
+            if isinstance(wrong, _EXISTS) and (retry.status_of(wrong) != 409 or self._is_there(path)):
+                return False, lost
+            is_last = not budget.spend(wrong)  # of 409 too: another claim is under way, and may fail
+            if is_last and lost is None:
                 raise ClaimRefused(failed.message, path=path)
-            else:
-                lost = failed
-            if not budget.spend(wrong) or (lost is not None and self._is_there(path)):
-                return False, lost or failed
+            if is_last or (lost is not None and self._is_there(path)):
+                return False, lost
 
     def _is_there(self, path: str) -> bool:
         try:

@@ -105,6 +105,14 @@ def test_another_claim_under_way_is_waited_for(server: S3Server) -> None:
     assert put_once(storage, server.url(CLAIM), b"mine")
 
 
+def test_another_claim_that_never_ends_is_a_plain_failure(server: S3Server) -> None:
+    storage = probed(server)
+    fail_claims(server, ["409"] * 99)
+    with pytest.raises(StorageFailed, match="409"):
+        put_once(storage, server.url(CLAIM), b"mine")
+    assert not server.keys(CLAIM)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from([None, "drop", "reset", "lose", "lose-reset", "503", "lose-500", "403", "expired", "409"]), max_size=6),
