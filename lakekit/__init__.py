@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
-    from lakekit.care.outcome import Expired as Expired
-    from lakekit.care.report import Finding as Finding, Report as Report
+    from lakekit.maintenance.result import Expired as Expired
+    from lakekit.maintenance.check.report import Finding as Finding, Report as Report
     from lakekit.catalog import Catalog as Catalog, GlobalTable as GlobalTable, SystemTable as SystemTable, connect as connect
-    from lakekit.change.clauses import (
+    from lakekit.dml.merge_clauses import (
         WhenMatched as WhenMatched,
         WhenNotMatched as WhenNotMatched,
         WhenNotMatchedBySource as WhenNotMatchedBySource,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         when_not_matched as when_not_matched,
         when_not_matched_by_source as when_not_matched_by_source,
     )
-    from lakekit.change.columns import (
+    from lakekit.ddl.schema_changes import (
         add_column as add_column,
         drop_column as drop_column,
         move_column as move_column,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         update_nullability as update_nullability,
         update_type as update_type,
     )
-    from lakekit.commit.outcome import Commit as Commit
+    from lakekit.commit.result import Commit as Commit
     from lakekit.errors import (
         AlreadyExists as AlreadyExists,
         BranchAlreadyExists as BranchAlreadyExists,
@@ -87,28 +87,28 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage as CommitMessage
     from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
-    from lakekit.read.following import Change as Change
-    from lakekit.system.itself import features as features, options as options, versions as versions
+    from lakekit.read.stream import Change as Change
+    from lakekit.system_tables.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
-    from lakekit.table.bytes import hex as hex
+    from lakekit.inspection.hexdump import hex as hex
     from lakekit.table.creating import create as create
-    from lakekit.table.opening import open as open
+    from lakekit.table.open_create import open as open
     from lakekit.table.schema import Schema as Schema
     from lakekit.table.schema_difference import SchemaChange as SchemaChange, SchemaDifference as SchemaDifference
-    from lakekit.table.writer import Writer as Writer
+    from lakekit.table.table_writer import Writer as Writer
     from lakekit.types import DataType as DataType, Field as Field
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lakekit.care.outcome": "Expired",
-    "lakekit.care.report": "Finding Report",
+    "lakekit.maintenance.result": "Expired",
+    "lakekit.maintenance.check.report": "Finding Report",
     "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
-    "lakekit.change.clauses": "WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched when_not_matched_by_source",
-    "lakekit.change.columns": """
+    "lakekit.dml.merge_clauses": "WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched when_not_matched_by_source",
+    "lakekit.ddl.schema_changes": """
         add_column drop_column move_column rename_column reset_option set_comment set_option update_comment update_default update_nullability update_type
     """,
-    "lakekit.commit.outcome": "Commit",
+    "lakekit.commit.result": "Commit",
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
         ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LocationNotAllowed
@@ -119,16 +119,16 @@ _HOMES = {
     """,
     "lakekit.model.commit_message": "CommitMessage",
     "lakekit.progress": "progress",
-    "lakekit.read.following": "Change",
+    "lakekit.read.stream": "Change",
     "lakekit.read.explain": "Explain",
-    "lakekit.system.itself": "features options versions",
+    "lakekit.system_tables.itself": "features options versions",
     "lakekit.table": "Table",
-    "lakekit.table.bytes": "hex",
+    "lakekit.inspection.hexdump": "hex",
     "lakekit.table.creating": "create",
-    "lakekit.table.opening": "open",
+    "lakekit.table.open_create": "open",
     "lakekit.table.schema": "Schema",
     "lakekit.table.schema_difference": "SchemaChange SchemaDifference",
-    "lakekit.table.writer": "Writer",
+    "lakekit.table.table_writer": "Writer",
     "lakekit.types": "DataType Field",
 }
 """Where each public name lives."""

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from lakekit import registry, world as machine
-from lakekit.draw.words import count, cut, size
+from lakekit import plugins, world as machine
+from lakekit.draw.humanize import count, cut, size
 from lakekit.errors import LakekitError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _screen() -> Screen | None:
     """A notebook's cell, a terminal, or nothing."""
     if _has_kernel():
         try:
-            bar: Screen = registry.load("notebook", "progress").Bar()
+            bar: Screen = plugins.load("notebook", "progress").Bar()
         except LakekitError:  # the extra is not installed: a notebook without widgets
             return None
         return bar

@@ -95,7 +95,7 @@ def server() -> Iterator[S3Server]:
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests to object stores that fail are made again after a millisecond."""
-    from lakekit.storage import object as objects
+    from lakekit.storage import object_store as objects
 
     monkeypatch.setattr(objects, "FIRST_WAIT", timedelta(milliseconds=1))
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.bucket import append_compact
-from lakekit.bucket.append_compact import Place, Vector
-from lakekit.bucket.compact import is_small
-from lakekit.bucket.vectors import Vectors
+from lakekit.bucket import append_compaction
+from lakekit.bucket.append_compaction import Place, Vector
+from lakekit.bucket.compaction import is_small
+from lakekit.bucket.deletion_vector_writer import Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakekit.bucket.compact import Compacted
+    from lakekit.bucket.compaction import Compacted
     from lakekit.bucket.restore import Restored
-    from lakekit.files.file_names import FileNames
-    from lakekit.meta.handle import Handle
+    from lakekit.data_file.file_names import FileNames
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 
@@ -42,7 +42,7 @@ class Appended:
     def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames) -> Appended:
         """What a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
-        return Appended(handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compact.in_order(restored.files))
+        return Appended(handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.in_order(restored.files))
 
     @property
     def run_count(self) -> int:
@@ -56,7 +56,7 @@ class Appended:
 
     def add(self, files: Iterable[DataFile]) -> None:
         """Takes files that were written."""
-        self.waiting = append_compact.in_order([*self.waiting, *files])
+        self.waiting = append_compaction.in_order([*self.waiting, *files])
 
     def compact(self, *, full: bool) -> Compacted | None:
         """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
@@ -65,15 +65,15 @@ class Appended:
             self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
         rest: tuple[DataFile, ...] = ()
         if full:
-            chosen = append_compact.full(self.waiting, options, self._marked())
+            chosen = append_compaction.full(self.waiting, options, self._marked())
         else:
-            chosen, rest = append_compact.pick(self.waiting, options)
+            chosen, rest = append_compaction.pick(self.waiting, options)
         if not chosen:
             self.waiting = self.waiting if full else list(rest)
             return None
-        done = append_compact.rewrite(self._place(), chosen)
+        done = append_compaction.rewrite(self._place(), chosen)
         again = [file for file in done.after[-1:] if is_small(file, options)]
-        self.waiting = append_compact.in_order([*again, *rest])
+        self.waiting = append_compaction.in_order([*again, *rest])
         if self.vectors is not None:
             self.vectors.forget(done.rewritten)
         return done

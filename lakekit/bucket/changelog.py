@@ -20,12 +20,12 @@ import numpy as np
 import polars as pl
 
 from lakekit.columns import KEY, LEVEL, cols
-from lakekit.lsm import changelog, keys as keyed, merge
+from lakekit.lsm import changelog, key_codes as keyed, merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
     from lakekit.lsm.rule import MergeRule
     from lakekit.types import Field
 

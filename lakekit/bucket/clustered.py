@@ -4,7 +4,7 @@
     level 4   [1 3 4] [5 8 9]                           one run: sorted together at some time
     level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.universal`): a row is rewritten a few times, and most
+Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.compaction_picker`): a row is rewritten a few times, and most
 rows lie in a few runs. Files of one level may share values, which costs reads of them and nothing else.
 
 Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`, `IncrementalClusterCompact`.
@@ -15,28 +15,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.bucket import ordered
-from lakekit.bucket.append_compact import Place
-from lakekit.bucket.compact import Compacted, whole
-from lakekit.bucket.ordered import Rows
+from lakekit.bucket import sort_order
+from lakekit.bucket.append_compaction import Place
+from lakekit.bucket.compaction import Compacted, whole
+from lakekit.bucket.sort_order import Rows
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.files.places import data_file_path, every_path
-from lakekit.files.read import scan_files
-from lakekit.files.write import write_run
-from lakekit.lsm import universal
+from lakekit.data_file.paths import data_file_path, every_path
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import write_run
+from lakekit.lsm import compaction_picker
 from lakekit.lsm.levels import Levels
-from lakekit.meta import schemas
-from lakekit.options.table import TableOptions
+from lakekit.metadata import schemas
+from lakekit.options.table_options import TableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakekit.bucket.ordered import Ordering
+    from lakekit.bucket.sort_order import Ordering
     from lakekit.bucket.restore import Restored
-    from lakekit.bucket.vectors import Vectors
-    from lakekit.files.file_names import FileNames
-    from lakekit.lsm.universal import CompactionUnit
-    from lakekit.meta.handle import Handle
+    from lakekit.bucket.deletion_vector_writer import Vectors
+    from lakekit.data_file.file_names import FileNames
+    from lakekit.lsm.compaction_picker import CompactionUnit
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 LOCAL = "local-sort"
@@ -60,10 +60,10 @@ def due(handle: Handle, files: Sequence[DataFile], *, full: bool) -> CompactionU
     options = handle.options
     levels = Levels.of_appended(files, options)
     if not full:
-        return universal.by_size(levels, options)
+        return compaction_picker.by_size(levels, options)
     if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _same_columns(handle, levels.files[0])):
         return None
-    return universal.everything(levels, "full")
+    return compaction_picker.everything(levels, "full")
 
 
 def _same_columns(handle: Handle, file: DataFile) -> bool:
@@ -101,7 +101,7 @@ def _groups(place: Place, files: Sequence[DataFile], order: Ordering) -> Iterato
     row_count = size_bytes = 0
     for file in files:
         row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
-        if group and ordered.pieces_of(place.handle, row_count, size_bytes) > 1:
+        if group and sort_order.pieces_of(place.handle, row_count, size_bytes) > 1:
             yield _rows(place, group, order)
             group, row_count, size_bytes = [], file.row_count, file.size_bytes
         group.append(file)
@@ -137,7 +137,7 @@ class Clustered:
         """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
         partition, bucket = place
         at = Place(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
-        return Clustered(place=at, order=ordered.clustering(handle), files=restored.files)
+        return Clustered(place=at, order=sort_order.clustering(handle), files=restored.files)
 
     @property
     def run_count(self) -> int:

@@ -19,11 +19,11 @@ import polars as pl
 from lakekit.codec import binary_row
 from lakekit.columns import col
 from lakekit.errors import InvalidOption
-from lakekit.meta import schemas
+from lakekit.metadata import schemas
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.types import DataType, Field
 

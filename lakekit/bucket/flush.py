@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.bucket.read import KIND
+from lakekit.bucket.merge_read import KIND
 from lakekit.columns import cols
-from lakekit.lsm import age, keys as keyed, merge
-from lakekit.lsm.arrays import is_whole, values
+from lakekit.lsm import age, key_codes as keyed, merge
+from lakekit.lsm.numpy_columns import is_whole, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

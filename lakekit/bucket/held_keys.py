@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.files.read import refused, scan_files
-from lakekit.lsm.arrays import is_whole, values
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.lsm.numpy_columns import is_whole, values
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.lsm.arrays import Ints
-    from lakekit.meta.handle import Handle
+    from lakekit.lsm.numpy_columns import Ints
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 MOST_ROWS = 2_000_000

@@ -20,21 +20,21 @@ import polars as pl
 
 from lakekit.bucket import held_keys, slices
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.read import SYSTEM
+from lakekit.bucket.merge_read import SYSTEM
 from lakekit.columns import LEVEL, PLACE, ROW, col, cols
-from lakekit.files.places import data_file_path
-from lakekit.files.read import refused, scan_files
-from lakekit.format.dtypes import polars_schema
-from lakekit.lsm.arrays import ends, float_bits, values
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.lsm.numpy_columns import ends, float_bits, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.lsm.levels import Run
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 MOST_ROWS = 4_000_000

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from lakekit.bucket import sequences
 from lakekit.errors import Corrupt, InvalidOption
-from lakekit.files.places import partition_path
-from lakekit.meta import manifests
+from lakekit.data_file.paths import partition_path
+from lakekit.metadata import manifest_reader
 from lakekit.model.index_file import DELETION_VECTORS, HASH
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
-    from lakekit.model.entries import Entries
+    from lakekit.model.manifest_entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ class Standing:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
         partitioned = bool(self.handle.schema.partition_keys)
-        self._learn(missing, manifests.live(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
+        self._learn(missing, manifest_reader.live(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
         """Learns how far sequence numbers go, at once for all partitions of which that is not known yet. Raises as `load` does."""
@@ -104,7 +104,7 @@ class Standing:
         if self.snapshot is None:
             return []
         if not self._is_whole:
-            live = manifests.live(self.handle, self.snapshot)
+            live = manifest_reader.live(self.handle, self.snapshot)
             partitions = live.column("partition").unique().to_pylist()  # scalar: one a partition
             if self._totals.keys().isdisjoint(partitions):
                 self._learn(partitions, live)
@@ -154,7 +154,7 @@ class Standing:
         """The index files by place, in their order."""
         if self._index is None:
             found: dict[tuple[bytes, int], list[IndexEntry]] = {}
-            for entry in [] if self.snapshot is None else manifests.index_entries(self.handle, self.snapshot):
+            for entry in [] if self.snapshot is None else manifest_reader.index_entries(self.handle, self.snapshot):
                 found.setdefault((entry.partition, entry.bucket), []).append(entry)
             self._index = found
         return self._index

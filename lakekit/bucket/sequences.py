@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakekit.model.entries import ADD
+from lakekit.model.manifest_entries import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Row
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Row
     from lakekit.model.snapshot import Snapshot
 
 _BUCKET_BYTES = 120

@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from lakekit.codec import binary_row
 from lakekit.columns import col, cols
-from lakekit.files.read import refused, scan_files
-from lakekit.format.dtypes import polars_schema
-from lakekit.lsm import runs
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.lsm import sorted_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakekit.bucket.read import Merge
-    from lakekit.lsm.runs import KeyRange
-    from lakekit.meta.handle import Handle
+    from lakekit.bucket.merge_read import Merge
+    from lakekit.lsm.sorted_runs import KeyRange
+    from lakekit.metadata.table_context import Handle
     from lakekit.types import DataType, Field
 
 DECODED = 6
@@ -64,7 +64,7 @@ def cut(task: Merge, weight_bytes: int | None = None) -> list[Merge]:
     low = keys(task.handle, [file.min_key for file in task.files])
     high = keys(task.handle, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
-    ranges = runs.slices(low, high, rows, -(-int(rows.sum()) // pieces))
+    ranges = sorted_runs.slices(low, high, rows, -(-int(rows.sum()) // pieces))
     if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.handle.schema.key_fields):
         return _sampled(task, pieces)
     return [task] if len(ranges) < 2 else [part for one in ranges if (part := _within(task, one, low, high)).files]

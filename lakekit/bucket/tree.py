@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket.compact import Job, compact
+from lakekit.bucket.compaction import Job, compact
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.lookup import Older, lookup
-from lakekit.bucket.read import KIND, SEQUENCE
-from lakekit.bucket.vectors import Vectors
+from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.bucket.deletion_vector_writer import Vectors
 from lakekit.columns import LEVEL
-from lakekit.lsm import universal
+from lakekit.lsm import compaction_picker
 from lakekit.lsm.levels import Levels
 from lakekit.world import wall_clock_ms
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from lakekit.bucket.compact import Compacted
+    from lakekit.bucket.compaction import Compacted
     from lakekit.bucket.restore import Restored
-    from lakekit.files.file_names import FileNames
+    from lakekit.data_file.file_names import FileNames
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.universal import CompactionUnit
-    from lakekit.meta.handle import Handle
+    from lakekit.lsm.compaction_picker import CompactionUnit
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 
@@ -88,7 +88,7 @@ class Tree:
         levels = self._levels
         if levels is None:
             levels = Levels.of(self.restored.files, self.handle.options)
-            last, now_ms = universal.last_full_ms(levels), self.handle.world.now_ms()
+            last, now_ms = compaction_picker.last_full_ms(levels), self.handle.world.now_ms()
             # files keep the time of the wall clock
             self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
         if self._flushed:
@@ -137,7 +137,7 @@ class Tree:
         return done
 
     def _due(self) -> CompactionUnit | None:
-        unit, self.idle_triggers = universal.pick_or_force(
+        unit, self.idle_triggers = compaction_picker.pick_or_force(
             self.levels,
             self.handle.options,
             now_ms=self.handle.world.now_ms(),
@@ -149,7 +149,7 @@ class Tree:
     def _full(self) -> CompactionUnit | None:
         due = expiry(self.handle, self.handle.world.now_ms())
         gone = {} if self.vectors is None else self.vectors.positions
-        return universal.full(
+        return compaction_picker.full(
             self.levels,
             self.handle.options,
             has_vector=lambda file: file.name in gone,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakekit.catalog.catalog import Catalog
-from lakekit.catalog.connecting import connect
-from lakekit.catalog.global_tables import GlobalTable
+from lakekit.catalog.connection import connect
+from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.system_table import SystemTable
 
 __all__ = ["Catalog", "GlobalTable", "SystemTable", "connect"]

@@ -1,11 +1,11 @@
-"""A table of a catalog that appears whole (`care.whole`): its files first, then its name. Where the name cannot be kept the files go again."""
+"""A table of a catalog that appears whole (`maintenance.atomic_create`): its files first, then its name. Where the name cannot be kept the files go again."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.care import whole
+from lakekit.maintenance import atomic_create
 from lakekit.errors import CommitStateUnknown, DatabaseAlreadyExists, LakekitError, TableAlreadyExists
 from lakekit.world import REAL
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakekit.catalog.metastore import Define, Metastore
-    from lakekit.catalog.names import Name
-    from lakekit.meta.handle import Ground
-    from lakekit.model.schema import TableSchema
+    from lakekit.catalog.identifier import Name
+    from lakekit.metadata.table_context import Ground
+    from lakekit.model.table_schema import TableSchema
 
 _PATIENCE_MS = 20_000
 """How long after its first file a table may become known."""
@@ -83,7 +83,7 @@ def appear(metastore: Metastore, name: Name, make: Define, meanwhile: str) -> No
         if made:
             with suppress(LakekitError):  # where nobody tells whether the name is there, the files stay: they are a whole table
                 if not metastore.has_table(name.database, name.table):
-                    whole.withdraw(made[0])
+                    atomic_create.withdraw(made[0])
         elif isinstance(wrong, LakekitError) and not isinstance(wrong, CommitStateUnknown) and metastore.has_table(name.database, name.table):
             raise TableAlreadyExists(f"{name.full} was made by somebody else while {meanwhile}; theirs stands", name=name.full) from wrong
         raise

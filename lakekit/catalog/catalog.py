@@ -14,24 +14,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lakekit import registry, storage as storages, world
-from lakekit.catalog import appearing, cloning, compacting, global_tables, listing, materialized, migrating, names, repairing, views
+from lakekit import plugins, storage as storages, world
+from lakekit.catalog import appearing, cloning, compacting, sys_tables, listing, materialized, migrate as migrating, identifier, repairing, views
 from lakekit.catalog.metastore import missing, missing_database, properties_of, some
 from lakekit.catalog.seen import Seen
-from lakekit.catalog.settings import Settings, locations_of
+from lakekit.catalog.options import Settings, locations_of
 from lakekit.catalog.system_table import SystemTable
 from lakekit.catalog.uris import hidden
-from lakekit.draw import html, text
+from lakekit.draw import html, cards
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
-from lakekit.folder.kinds import FORMAT_TABLE
+from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.model.locations import named_locations
 from lakekit.options.features import OBJECTS, refuse
-from lakekit.options.frozen import EMPTY, Frozen
-from lakekit.options.table import named
-from lakekit.system import tables as system_tables
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.table_options import named
+from lakekit.system_tables import registry as system_tables
 from lakekit.table import Table
 from lakekit.table.creating import define
-from lakekit.table.folder_tables import define_format_table, define_object_table, of_kind
+from lakekit.table.format_tables import define_format_table, define_object_table, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.materialized import MaterializedTable
     from lakekit.catalog.metastore import Define, Metastore
-    from lakekit.catalog.names import Name
+    from lakekit.catalog.identifier import Name
     from lakekit.catalog.views import View
-    from lakekit.change.columns_given import SchemaLike
-    from lakekit.meta.handle import Ground
-    from lakekit.model.schema import TableSchema
+    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.metadata.table_context import Ground
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
 
@@ -80,7 +80,7 @@ class Catalog:
         """
         kept = properties_of(properties, comment)
         metastore = self._names()
-        if metastore.has_database(names.database(name)):
+        if metastore.has_database(identifier.database(name)):
             if if_not_exists:
                 return
             raise DatabaseAlreadyExists(f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is', name=name)
@@ -94,14 +94,14 @@ class Catalog:
         given, gone = properties_of(set), [remove] if isinstance(remove, str) else list(remove)
         if twice := sorted({*given} & {*gone}):
             raise InvalidOption(f"{', '.join(twice)} cannot be set and removed at once", key=twice[0], value=None)
-        metastore = self._there(names.database(name))
+        metastore = self._there(identifier.database(name))
         if given or gone:
             metastore.alter_database(name, given, gone)
 
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Drops a database; `cascade` drops its tables with it, as `drop_table` does. Raises `DatabaseNotFound`, `InvalidOption` where tables are in it."""
         metastore = self._names()
-        if not metastore.has_database(names.database(name)):
+        if not metastore.has_database(identifier.database(name)):
             if if_exists:
                 return
             raise missing_database(metastore.where, name, metastore.databases())
@@ -109,7 +109,7 @@ class Catalog:
         if inside and not cascade:
             raise InvalidOption(f"Database {name} is not empty. It holds {some(inside)}; cascade=True drops them too", key="cascade", value=None)
         for table in [] if metastore.is_linked(name) else inside:
-            metastore.drop_table(names.Name(database=name, table=table))
+            metastore.drop_table(identifier.Name(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
 
     # ---- what there is --------------------------------------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ class Catalog:
         `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes` of its newest snapshot, and `error`, why they are null. "sys" has the
         catalog's own tables, which are in no other listing. Raises `DatabaseNotFound`.
         """
-        if database == names.SYSTEM:
-            return listing.of_system(global_tables.TABLES, details=details)
+        if database == identifier.SYSTEM:
+            return listing.of_system(sys_tables.TABLES, details=details)
         metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
         there = [(one, name) for one in wanted for name in metastore.tables(one)]
@@ -131,10 +131,10 @@ class Catalog:
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name ("db.t", also "db.t$files" and "db.t$branch_dev"); without a dot, a database."""
         if "." not in name:
-            return name == names.SYSTEM or self._names().has_database(name)
+            return name == identifier.SYSTEM or self._names().has_database(name)
         try:
-            parsed = names.parse(name)
-            if parsed.database != names.SYSTEM and not self._names().has_table(parsed.database, parsed.table):
+            parsed = identifier.parse(name)
+            if parsed.database != identifier.SYSTEM and not self._names().has_table(parsed.database, parsed.table):
                 return False
             self.table(name)
         except LookupError:
@@ -155,9 +155,9 @@ class Catalog:
         scans, as do views, and "sys.tables", "sys.partitions", "sys.all_table_options" and "sys.catalog_options". Raises `DatabaseNotFound`, `TableNotFound`,
         `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
         """
-        parsed = names.parse(name)
-        if parsed.database == names.SYSTEM:
-            return cast("Table", global_tables.GlobalTable(catalog=self, name=global_tables.check(name.partition(".")[2])))
+        parsed = identifier.parse(name)
+        if parsed.database == identifier.SYSTEM:
+            return cast("Table", sys_tables.GlobalTable(catalog=self, name=sys_tables.check(name.partition(".")[2])))
         metastore = self._names()
         found = self._table(metastore, parsed, Frozen(named(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
@@ -191,7 +191,7 @@ class Catalog:
 
         Raises `DatabaseNotFound`, `TableAlreadyExists`, `InvalidOption` for the name of a branch or a system table, and what `lk.create` raises.
         """
-        parsed = names.new_table(name, "createTable")
+        parsed = identifier.new_table(name, "createTable")
         metastore = self._there(parsed.database)
         made = self._table(metastore, parsed, made_with=named(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
@@ -249,7 +249,7 @@ class Catalog:
         return self._create_folder_table(name, OBJECTS, lambda ground: define_object_table(ground, location=location, comment=comment), location)
 
     def _create_folder_table(self, name: str, kind: str, define: Define, location: str | None) -> Table:
-        parsed = names.new_table(name, "createTable")
+        parsed = identifier.new_table(name, "createTable")
         metastore = self._there(parsed.database)
         if self.metastore != "filesystem":
             raise refuse(kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)")
@@ -263,7 +263,7 @@ class Catalog:
 
         Raises `TableNotFound`, `DatabaseNotFound`, `InvalidOption` for the name of a branch or a system table.
         """
-        parsed = names.data_table(name, "dropTable")
+        parsed = identifier.data_table(name, "dropTable")
         metastore = self._names()
         if metastore.has_table(parsed.database, parsed.table):
             metastore.drop_table(parsed)
@@ -275,7 +275,7 @@ class Catalog:
 
         Raises `TableNotFound`, `TableAlreadyExists`, `DatabaseNotFound`, `InvalidOption` for a name that is none, `Unsupported` where folders cannot move.
         """
-        old, new = names.data_table(name, "renameTable"), names.new_table(to, "renameTable")
+        old, new = identifier.data_table(name, "renameTable"), identifier.new_table(to, "renameTable")
         metastore = self._names()
         if not metastore.has_table(old.database, old.table):
             if if_exists:
@@ -300,7 +300,7 @@ class Catalog:
         cloning.check_source(name)
         target = self if into is None else into
         handle = self.table(name).handle()
-        cloning.clone(handle, target._there(names.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
+        cloning.clone(handle, target._there(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 
     def migrate(
@@ -322,7 +322,7 @@ class Catalog:
         file that cannot be taken as it lies; `InvalidOption`, `StorageFailed`. Then there is no table, and the source is as it was.
         """
         asked = migrating.Asked(move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options)
-        migrating.migrate(self, source, self._there(names.new_table(name, "createTable").database), name, asked)
+        migrating.migrate(self, source, self._there(identifier.new_table(name, "createTable").database), name, asked)
         return self.table(name)
 
     def create_materialized_table(
@@ -363,7 +363,7 @@ class Catalog:
         known to this object alone, and to no copy of it; others are kept by metastore="jdbc", which Java's catalog reads since 2.0. Raises `ViewAlreadyExists`,
         `TableAlreadyExists`, `DatabaseNotFound`, `InvalidOption`, `Unsupported` for a metastore that keeps none, and what the query raises.
         """
-        parsed = names.new_table(name, "createView")
+        parsed = identifier.new_table(name, "createView")
         metastore = self._there(parsed.database)
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
@@ -385,7 +385,7 @@ class Catalog:
 
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
         """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
-        parsed = names.data_table(name, "dropView")
+        parsed = identifier.data_table(name, "dropView")
         if self._seen.views.pop(parsed.full, None) is None and not views.forgotten(self._names(), parsed) and not if_exists:
             raise views.missing(parsed.full, self.views(parsed.database)["view"].to_list())
 
@@ -427,7 +427,7 @@ class Catalog:
         Needs `pip install 'lakekit[sql]'`. Raises `InvalidOption` with the place in the text for what is no statement, before any is done; `Unsupported` for
         one that is not done here; `ColumnNotFound`, `SchemaMismatch`; and what the methods raise that statements stand for.
         """
-        found: pl.LazyFrame | pl.DataFrame = registry.load("sql", "here").sql(self, text)
+        found: pl.LazyFrame | pl.DataFrame = plugins.load("sql", "polars-backend").sql(self, text)
         return found
 
     def repair(self, name: str | None = None) -> pl.DataFrame:
@@ -459,7 +459,7 @@ class Catalog:
         return [("warehouse", self.warehouse or "as the metastore says"), ("metastore", self.metastore), *uri, *told]
 
     def __repr__(self) -> str:
-        return text.card("Catalog", self._facts())
+        return cards.card("Catalog", self._facts())
 
     def _repr_html_(self) -> str:
         return html.card("Catalog", self._facts())
@@ -477,7 +477,7 @@ class Catalog:
     def _names(self) -> Metastore:
         world.refuse_fork()
         if self._seen.metastore is None:
-            self._seen.metastore = cast("Metastore", registry.load("catalog/metastores", self.metastore).open(self._settings()))
+            self._seen.metastore = cast("Metastore", plugins.load("catalog/metastores", self.metastore).open(self._settings()))
         return self._seen.metastore
 
     def _there(self, database: str) -> Metastore:

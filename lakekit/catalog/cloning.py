@@ -1,29 +1,29 @@
-"""A table of a catalog copied to another name, of this catalog or of another one: the files first, then the name (see `care.clone`)."""
+"""A table of a catalog copied to another name, of this catalog or of another one: the files first, then the name (see `maintenance.clone`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.care import clone as cloning
-from lakekit.catalog import appearing, names
+from lakekit.maintenance import clone as cloning
+from lakekit.catalog import appearing, identifier
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.catalog.metastore import Metastore
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 def check_source(text: str) -> None:
     """Raises `InvalidOption` for the name of a table without files of its own."""
-    parsed = names.parse(text)
-    if parsed.system is not None or parsed.database == names.SYSTEM:
+    parsed = identifier.parse(text)
+    if parsed.system is not None or parsed.database == identifier.SYSTEM:
         raise InvalidOption(f"{text[:200]!a} is a system table, which has no files: clone the table it tells of", key="name", value=text)
 
 
 def clone(source: Handle, metastore: Metastore, to: str, at: int | str | datetime | None) -> None:
-    """Copies a table to a name that its database does not have yet. Raises `TableAlreadyExists`, and what `care.clone` raises; then there is no such table."""
-    name = names.new_table(to, "createTable")
+    """Copies a table to a name that its database does not have yet. Raises `TableAlreadyExists`, and what `maintenance.clone` raises; then there is no such table."""
+    name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, f"{source.name} was not copied")
     appearing.appear(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")

@@ -15,7 +15,7 @@ import polars as pl
 
 from lakekit.catalog.metastore import some
 from lakekit.errors import InvalidOption, LakekitError
-from lakekit.folder.kinds import FORMAT_TABLE
+from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
 
 if TYPE_CHECKING:

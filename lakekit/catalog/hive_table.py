@@ -16,7 +16,7 @@ from lakekit.errors import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import DataType
 
     Entry = dict[str, Any]

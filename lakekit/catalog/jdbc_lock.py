@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.catalog.sessions import Busy, Duplicate, retried
+from lakekit.catalog.jdbc_session import Busy, Duplicate, retried
 from lakekit.errors import LockLost, RetriesExhausted, StorageFailed
 from lakekit.world import REAL, caution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakekit.catalog.sessions import Database, Session
+    from lakekit.catalog.jdbc_session import Database, Session
     from lakekit.world import World
 
 _ROW = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"

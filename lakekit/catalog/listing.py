@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.catalog.names import SYSTEM, Name
+from lakekit.catalog.identifier import SYSTEM, Name
 from lakekit.errors import LakekitError, TableNotFound
-from lakekit.folder.kinds import FORMAT_TABLE
-from lakekit.meta import manifests, snapshots
-from lakekit.table.folder_tables import FormatTable, of_kind
+from lakekit.format_table.kinds import FORMAT_TABLE
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.table.format_tables import FormatTable, of_kind
 from lakekit.world import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lakekit.catalog.settings import Settings
+    from lakekit.catalog.options import Settings
     from lakekit.table import Table
 
 NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
@@ -65,7 +65,7 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
         snapshot = snapshots.latest(handle)
         if snapshot is None:
             return database, name, kind, None, 0, 0, 0, None
-        live = manifests.live(handle, snapshot)
+        live = manifest_reader.live(handle, snapshot)
     except LakekitError as broken:
         return database, name, kind, None, None, None, None, broken.message
     size_bytes = int(live.numbers("file_size").sum())

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakekit.care.given import duration_ms
+from lakekit.maintenance.arguments import duration_ms
 from lakekit.catalog.views import queried
-from lakekit.change.columns import set_option
-from lakekit.commit.publish import publish_once
+from lakekit.ddl.schema_changes import set_option
+from lakekit.commit.committer import publish_once
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
-from lakekit.format.dtypes import paimon_type
-from lakekit.meta import snapshots
+from lakekit.format.polars_types import paimon_type
+from lakekit.metadata import snapshots
 from lakekit.table import Table
-from lakekit.table.folder_tables import of_kind
+from lakekit.table.format_tables import of_kind
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.commit.outcome import Commit
+    from lakekit.commit.result import Commit
 
 KIND = "materialized-table"
 _UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}

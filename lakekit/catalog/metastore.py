@@ -14,9 +14,9 @@ from lakekit.errors import DatabaseNotFound, InvalidOption, TableNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakekit.catalog.names import Name
-    from lakekit.meta.handle import Ground
-    from lakekit.model.schema import TableSchema
+    from lakekit.catalog.identifier import Name
+    from lakekit.metadata.table_context import Ground
+    from lakekit.model.table_schema import TableSchema
 
     Define = Callable[[Ground], TableSchema]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.catalog import names
+from lakekit.catalog import identifier
 from lakekit.catalog.metastore import missing_database, missing_table
 from lakekit.errors import DatabaseAlreadyExists, LakekitError
-from lakekit.meta import schemas
+from lakekit.metadata import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
     for database, tables in _asked(metastore, name):
         if not metastore.has_database(database):
             try:
-                metastore.create_database(names.database(database), {})
+                metastore.create_database(identifier.database(database), {})
             except DatabaseAlreadyExists:  # another process did the same
                 pass
             except LakekitError as wrong:
@@ -48,12 +48,12 @@ def _asked(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[s
     if name is None:
         return [(database, metastore.lying(database)) for database in metastore.lying()]
     if "." in name:
-        asked = names.data_table(name, "repairTable")
+        asked = identifier.data_table(name, "repairTable")
         there = metastore.lying(asked.database)
         if asked.table not in there:
             raise missing_table(asked.database, asked.table, there)
         return [(asked.database, [asked.table])]
-    database = names.database(name)
+    database = identifier.database(name)
     lying = metastore.lying()
     if database not in lying and not metastore.has_database(database):
         raise missing_database(metastore.where, database, lying)
@@ -62,7 +62,7 @@ def _asked(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[s
 
 def _one(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:
     try:
-        name = names.new_table(f"{database}.{table}", "repairTable")
+        name = identifier.new_table(f"{database}.{table}", "repairTable")
         was_known = not metastore.register(name, schemas.latest(metastore.ground(name)))
     except LakekitError as wrong:
         return "failed", wrong.message

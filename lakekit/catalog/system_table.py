@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
-from lakekit.system import data
+from lakekit.system_tables import data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.read.following import Change
+    from lakekit.read.stream import Change
     from lakekit.table import Table
 
 

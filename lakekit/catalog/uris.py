@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakekit.errors import InvalidOption
-from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, Frozen
 from lakekit.options.secrets import HIDDEN, NAME_PATTERN
 from lakekit.storage.local import absolute
 

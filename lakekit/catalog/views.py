@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.catalog.metastore import KeepsViews, some
 from lakekit.columns import col
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
-from lakekit.format.dtypes import paimon_type
-from lakekit.model import json_facts
-from lakekit.options.frozen import Frozen
+from lakekit.format.polars_types import paimon_type
+from lakekit.model import json_codec
+from lakekit.options.frozendict import Frozen
 from lakekit.types import Field, field_from_json, field_to_json, first_duplicate
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.metastore import Metastore
-    from lakekit.catalog.names import Name
+    from lakekit.catalog.identifier import Name
 
 FEATURE = "catalog.views"
 LISTED = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
@@ -69,7 +69,7 @@ class View:
 
 def queried(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
     """The rows of a view's query. Raises `InvalidOption` for a text that is no query."""
-    found = registry.load("sql", "here").query(catalog, query, name.partition(".")[0])
+    found = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
     assert isinstance(found, pl.LazyFrame)
     return found
 
@@ -125,7 +125,7 @@ def to_text(view: View) -> str:
 def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
     """The view that a metastore keeps. Raises `Corrupt`."""
     try:
-        read = json_facts.loads(text.encode("utf-8", "surrogatepass"))
+        read = json_codec.loads(text.encode("utf-8", "surrogatepass"))
         fields = tuple(field_from_json(one) for one in read["fields"])
         query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
     except Corrupt as wrong:

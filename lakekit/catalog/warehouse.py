@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import names
+from lakekit.catalog import identifier
 from lakekit.errors import LakekitError, StorageFailed
-from lakekit.meta import branches, schemas
-from lakekit.model.layout import Layout
+from lakekit.metadata import branches, schemas
+from lakekit.model.table_paths import Layout
 from lakekit.storage import confined, folders
 from lakekit.storage.folders import Folders
 from lakekit.storage.protocol import OutsideRoot
@@ -22,7 +22,7 @@ from lakekit.world import caution, each
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.meta.handle import Ground
+    from lakekit.metadata.table_context import Ground
     from lakekit.storage.protocol import Storage
 
 SUFFIX = ".db"
@@ -51,13 +51,13 @@ def is_table(storage: Storage, directory: str) -> bool:
 def databases(storage: Storage, root: str) -> list[str]:
     """Return the databases that are folders of a warehouse, or links to such, by name."""
     found = (name.removesuffix(SUFFIX) for name in folders.list_folders(storage, root) if name.endswith(SUFFIX) and name != SUFFIX)
-    return sorted(filter(names.is_database, found))
+    return sorted(filter(identifier.is_database, found))
 
 
 def tables(storage: Storage, folder: str) -> list[str]:
     """Return the tables that are folders of a database's, or links to such, by name."""
     own = confined(storage, folder)
-    inside = [name for name in folders.list_folders(own, folder) if names.is_table(name)]
+    inside = [name for name in folders.list_folders(own, folder) if identifier.is_table(name)]
     kept = each(lambda name: is_table(own, f"{folder}/{name}"), inside)
     return sorted(name for name, is_one in zip(inside, kept, strict=True) if is_one)
 

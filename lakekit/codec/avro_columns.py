@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.avro_lanes import Column, Lanes
+from lakekit.codec.avro_vectors import Column, Lanes
 from lakekit.codec.avro_schema import record_of
 from lakekit.codec.avro_values import reader
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.avro import Block, Container
-    from lakekit.codec.avro_lanes import Ints
+    from lakekit.codec.avro_container import Block, Container
+    from lakekit.codec.avro_vectors import Ints
     from lakekit.codec.avro_schema import Node
     from lakekit.codec.avro_values import Read
     from lakekit.codec.marks import Marks

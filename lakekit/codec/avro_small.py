@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lakekit.codec import avro
-from lakekit.codec.avro import SYNC_BYTES, Block, Container
+from lakekit.codec import avro_container
+from lakekit.codec.avro_container import SYNC_BYTES, Block, Container
 from lakekit.errors import LakekitError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def open_containers(files: Sequence[File]) -> list[Container]:
             for one, data in zip(some, _inflated(some), strict=False):  # none, where one of them cannot be inflated
                 block = Block(data=data, count=one.records, offset=one.offset)
                 found[one.place] = Container(schema=one.head.schema, codec="zstandard", blocks=(block,), metadata=one.head.metadata, path=files[one.place][0])
-    return [avro.open_container(data, path=path) if one is None else one for one, (path, data) in zip(found, files, strict=True)]
+    return [avro_container.open_container(data, path=path) if one is None else one for one, (path, data) in zip(found, files, strict=True)]
 
 
 def _packed(files: Sequence[File]) -> Iterator[_Packed]:
@@ -84,16 +84,16 @@ def _packed(files: Sequence[File]) -> Iterator[_Packed]:
 
 
 def _head(data: bytes) -> _Head:
-    metadata, at = avro.read_header(data)
-    return _Head(data[: at - SYNC_BYTES], metadata, avro.schema_of(metadata))
+    metadata, at = avro_container.read_header(data)
+    return _Head(data[: at - SYNC_BYTES], metadata, avro_container.schema_of(metadata))
 
 
 def _block(place: int, head: _Head, data: bytes) -> _Packed | None:
     """The block of a file that has one, as its frame and all limits allow it; else None."""
     at = len(head.text) + SYNC_BYTES
     try:
-        count, at = avro.read_long(data, at, "block count")
-        length, at = avro.read_long(data, at, "block size")
+        count, at = avro_container.read_long(data, at, "block count")
+        length, at = avro_container.read_long(data, at, "block size")
     except LakekitError:
         return None
     if length < 0 or at + length + SYNC_BYTES != len(data) or data[-SYNC_BYTES:] != data[len(head.text) : len(head.text) + SYNC_BYTES]:
@@ -102,7 +102,7 @@ def _block(place: int, head: _Head, data: bytes) -> _Packed | None:
     size = _inflates_to(frame)
     if not 0 < size <= SMALL_BYTES or not 0 < count * max(1, head.schema.min_bytes) <= size:
         return None
-    if size > avro.METADATA.inflated_bytes(len(data)) or count > avro.METADATA.values(len(data)):
+    if size > avro_container.METADATA.inflated_bytes(len(data)) or count > avro_container.METADATA.values(len(data)):
         return None
     return _Packed(place, head, frame, size, count, at)
 

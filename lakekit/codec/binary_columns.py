@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakekit.codec import binary_value
 from lakekit.codec.binary_value import header_width, is_compact
-from lakekit.codec.internal import array_of, contiguous, values_of
+from lakekit.codec.arrow_values import array_of, contiguous, values_of
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
 from lakekit.types.arrow import timestamp_unit, to_arrow

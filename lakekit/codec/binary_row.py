@@ -10,7 +10,7 @@
 
 With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7 bytes stands in its slot, and null
 decimals above 18 digits and null timestamps above 3 digits still reserve their place (not in arrays). Sources: FORMAT.md 5; `BinaryRow`,
-`BinaryRowWriter`, `SerializationUtils`. Values are those of `codec.internal`.
+`BinaryRowWriter`, `SerializationUtils`. Values are those of `codec.arrow_values`.
 """
 
 from __future__ import annotations

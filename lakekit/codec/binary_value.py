@@ -15,7 +15,7 @@ import struct
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec.internal import scaled, unscaled
+from lakekit.codec.arrow_values import scaled, unscaled
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, Instant, part
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from lakekit.codec import bitmap
+from lakekit.codec import roaring
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Slices(Protocol):
 
 def encode_slices(rows: NDArray[np.int64], values: NDArray[np.uint64], count: int) -> list[bytes]:
     """The bytes of `count` slices of the values ≥ 0 that ascending rows have."""
-    return [bitmap.encode(rows[(values >> np.uint64(i) & np.uint64(1)) == 1]) for i in range(count)]
+    return [roaring.encode(rows[(values >> np.uint64(i) & np.uint64(1)) == 1]) for i in range(count)]
 
 
 def equal(existence: BitMap, slices: Slices, value: int) -> BitMap:

@@ -7,7 +7,7 @@
     SECONDARY         decimals have scales of 0 to 38: Arrow would multiply by ten for ever
 
 Lengths are looked at (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. Of
-others a check of all rows in a process of its own finds what is wrong (`care/checks/apart.py`).
+others a check of all rows in a process of its own finds what is wrong (`maintenance/check/child_process.py`).
 
 Source: the ORC specification v1, "Stripes".
 """

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.bucket import sequences
-from lakekit.commit import conflict, ranges, replay
-from lakekit.meta import manifests, snapshots
-from lakekit.model.entries import ADD
+from lakekit.commit import conflict_detection, partition_ranges, commit_history
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model.manifest_entries import ADD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.commit.changes import Delta
-    from lakekit.commit.conflict import Parties
-    from lakekit.meta.handle import Handle
+    from lakekit.commit.conflict_detection import Parties
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.snapshot import Snapshot
 
 _ROW_BYTES = 200
@@ -42,7 +42,7 @@ def check(handle: Handle, latest: Snapshot, delta: Delta, parties: Parties) -> N
     wanted: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
         if kind == ADD and total > 0 and wanted.setdefault(partition, total) != total:
-            raise conflict.buckets_changed(wanted[partition], total, parties)
+            raise conflict_detection.buckets_changed(wanted[partition], total, parties)
     if not wanted:
         return
     known = _up_to(handle, latest)
@@ -50,7 +50,7 @@ def check(handle: Handle, latest: Snapshot, delta: Delta, parties: Parties) -> N
     found = {**known, **_search(handle, latest, fresh)} if fresh else known
     differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
-        conflict.bucket_counts(manifests.live(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties)
+        conflict_detection.bucket_counts(manifest_reader.live(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties)
         found = {partition: total for partition, total in found.items() if partition not in differing}
     key = _key(handle)
     handle.world.decoded.put({key: _Known(latest, found)}, _ROW_BYTES * (len(found) + 1))
@@ -85,7 +85,7 @@ def _up_to(handle: Handle, latest: Snapshot) -> Mapping[bytes, int]:
         return known.totals if known.end == latest else {}
     if snapshots.find(handle, known.end.id) != known.end:
         return {}
-    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in replay.since(handle, known.end.id, latest))
+    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.since(handle, known.end.id, latest))
     return {} if replaced else known.totals
 
 
@@ -93,12 +93,12 @@ def _search(handle: Handle, latest: Snapshot, wanted: set[bytes]) -> dict[bytes,
     """The number of buckets that the newest file of each partition was added under."""
     fields = handle.schema.partition_fields
     missing, found = set(wanted), dict[bytes, int]()
-    for file in reversed(manifests.manifest_files(handle, latest)):
+    for file in reversed(manifest_reader.manifest_files(handle, latest)):
         if not missing:
             break
-        if not file.num_added_files or not ranges.may_hold(file, ranges.values_of(missing, fields), fields):
+        if not file.num_added_files or not partition_ranges.may_hold(file, partition_ranges.values_of(missing, fields), fields):
             continue
-        entries = manifests.read_entries(handle, [file])
+        entries = manifest_reader.read_entries(handle, [file])
         mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
         some = entries.filter(mask & among(entries.column("partition"), missing))
         found |= dict(zip(some.column("partition").to_pylist(), some.column("total_buckets").to_pylist(), strict=True))

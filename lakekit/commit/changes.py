@@ -12,18 +12,18 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from lakekit.model import entries as columns_of
-from lakekit.model.entries import ADD, DELETE
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETION_VECTORS, IndexEntry, IndexFile
-from lakekit.model.layout import POSTPONE_BUCKET
+from lakekit.model.table_paths import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.data_file import DataFile
-    from lakekit.model.entries import Entries, Row
+    from lakekit.model.manifest_entries import Entries, Row
 
     Kind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 

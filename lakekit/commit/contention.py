@@ -17,7 +17,7 @@ from lakekit.storage import turns
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 _DOUBLINGS = 4
 _WEIGHT = 0.3

@@ -8,14 +8,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakekit.codec.avro import codec_named
+from lakekit.codec.avro_container import codec_named
 from lakekit.errors import LakekitError
 from lakekit.storage.together import write_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
     Prefix = Literal["manifest", "manifest-list", "index-manifest"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.files.places import partition_values
+from lakekit.data_file.paths import partition_values
 from lakekit.model import partition as partitions
 from lakekit.model.partition_time import time_ms
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 def is_expired(handle: Handle, partition: bytes) -> bool:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.meta import manifests, snapshots
-from lakekit.model.entries import ADD, DELETE
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETE as INDEX_DELETE
 
 if TYPE_CHECKING:
     from lakekit.commit.changes import Changes
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
     from lakekit.model.snapshot import Snapshot
 
 
@@ -37,16 +37,16 @@ def is_overtaken(handle: Handle, own: Snapshot, changes: Changes) -> bool | None
 
 def _is_unknown_to(handle: Handle, after: Snapshot, own: Snapshot, changes: Changes) -> bool | None:
     """Whether the snapshot after `own` was made without it."""
-    named = manifests.manifest_files(handle, after)
-    if {file.name for file in manifests.manifest_files(handle, own, "delta")} & {file.name for file in named}:
+    named = manifest_reader.manifest_files(handle, after)
+    if {file.name for file in manifest_reader.manifest_files(handle, own, "delta")} & {file.name for file in named}:
         return False
     delta = changes.delta.entries
     made, gone = (set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE))
     if made:  # deleted again, they are named all the same
-        return not made & _names(manifests.read_entries(handle, named))
+        return not made & _names(manifest_reader.read_entries(handle, named))
     if gone:  # what is deleted never lives again
-        return bool(gone & _names(manifests.live(handle, after)))
-    there = {entry.file_name for entry in manifests.index_entries(handle, after)}
+        return bool(gone & _names(manifest_reader.live(handle, after)))
+    there = {entry.file_name for entry in manifest_reader.index_entries(handle, after)}
     if there & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
     return False if there & {entry.file_name for entry in changes.index} else None

@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit.codec.binary_columns import decode_columns
-from lakekit.commit import ranges
+from lakekit.commit import partition_ranges
 from lakekit.commit.bucket_counts import among
 from lakekit.commit.changes import NOTHING
 from lakekit.errors import SchemaMismatch
-from lakekit.files.places import partition_spec
-from lakekit.lsm.runs import sections
-from lakekit.meta import manifests
-from lakekit.model import entries as columns_of
-from lakekit.model.entries import ADD, DELETE
+from lakekit.data_file.paths import partition_spec
+from lakekit.lsm.sorted_runs import sections
+from lakekit.metadata import manifest_reader
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETE as INDEX_DELETE
-from lakekit.model.layout import POSTPONE_BUCKET
-from lakekit.options.frozen import Frozen
+from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.options.frozendict import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.commit.changes import Changes
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
     from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifest import ManifestFile
+    from lakekit.model.manifests import ManifestFile
     from lakekit.model.snapshot import Snapshot
 
     Spec = Mapping[str, Any]
@@ -103,12 +103,12 @@ class _Filter:
             return partition in self.rows
         if self.specs is None:
             return True
-        values = ranges.values_of([partition], self.fields)[0]
+        values = partition_ranges.values_of([partition], self.fields)[0]
         return any(all(values[at] == value for at, value in spec.items()) for spec in self.specs)
 
     def keep_manifest(self, file: ManifestFile) -> bool:
         """Whether a manifest may have entries of a partition that goes."""
-        return not self.by_file or ranges.may_hold(file, ranges.values_of(self.written, self.fields), self.fields)
+        return not self.by_file or partition_ranges.may_hold(file, partition_ranges.values_of(self.written, self.fields), self.fields)
 
 
 def does_nothing(handle: Handle, overwrite: Overwrite, changes: Changes) -> bool:
@@ -124,13 +124,13 @@ def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: S
     chosen = _Filter(handle, overwrite, changes)
     outside = [partition for partition in chosen.written if not chosen.goes(partition)]
     if outside:
-        values = ranges.values_of(outside[:1], chosen.fields)[0]
+        values = partition_ranges.values_of(outside[:1], chosen.fields)[0]
         raise SchemaMismatch(f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed")
     gone = columns_of.empty()
     index: list[IndexEntry] = []
     if latest is not None:
         everything = chosen.specs is None and chosen.rows is None and not chosen.by_file
-        live = manifests.live(
+        live = manifest_reader.live(
             handle,
             latest,
             keep_manifest=chosen.keep_manifest,
@@ -141,7 +141,7 @@ def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: S
         gone = live.as_kind(DELETE)
         if handle.options.manifest_delete_file_drop_stats:
             gone = gone.without_value_stats()
-        index = [replace(entry, kind=INDEX_DELETE) for entry in manifests.index_entries(handle, latest) if chosen.goes(entry.partition)]
+        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(handle, latest) if chosen.goes(entry.partition)]
     return replace(
         changes,
         kind="OVERWRITE",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape as escape
 from typing import TYPE_CHECKING
 
-from lakekit.draw.words import cell, count, is_number
+from lakekit.draw.humanize import cell, count, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

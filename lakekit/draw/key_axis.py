@@ -19,7 +19,7 @@ from fractions import Fraction
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw.words import cell
+from lakekit.draw.humanize import cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

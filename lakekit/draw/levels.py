@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import color, html, text
+from lakekit.draw import color, html, cards
 from lakekit.draw.key_axis import axis_of
-from lakekit.draw.level_facts import NOTHING, LevelFile, hint, keys_of
+from lakekit.draw.level_layout import NOTHING, LevelFile, hint, keys_of
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, Word
-from lakekit.draw.words import cell, columns_wide, count, cut, plural, printable, size
+from lakekit.draw.humanize import cell, columns_wide, count, cut, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.draw.key_axis import KeyAxis
-    from lakekit.draw.level_facts import Asked, State
+    from lakekit.draw.level_layout import Asked, State
     from lakekit.draw.shapes import Shape
 
 LIMIT = 1500
@@ -372,13 +372,13 @@ def as_html(title: str, states: Sequence[State], *, is_append: bool = False, ask
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[State], *, width: int = text.WIDTH, is_append: bool = False, asked: Asked = NOTHING) -> str:
+def as_text(title: str, states: Sequence[State], *, width: int = cards.WIDTH, is_append: bool = False, asked: Asked = NOTHING) -> str:
     """The states in characters, and what is read, added or removed in words."""
     parts = [*asked.said, *([] if states else [printable(title)])]
     for state in states:
-        boxes = [text.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
+        boxes = [cards.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
-        parts.append(text.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
+        parts.append(cards.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
         for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
             if names:
                 more = f" … {count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""

@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html, text as texts
+from lakekit.draw import html, cards as texts
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.words import brief, columns_wide, count, cut, plural, printable, size
+from lakekit.draw.humanize import brief, columns_wide, count, cut, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

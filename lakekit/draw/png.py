@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lakekit.draw.color import GROUND, ink
 from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
-from lakekit.draw.words import printable
+from lakekit.draw.humanize import printable
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing

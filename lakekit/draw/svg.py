@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw.color import css
 from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
-from lakekit.draw.words import printable
+from lakekit.draw.humanize import printable
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing, Shape

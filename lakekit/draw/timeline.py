@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.words import brief, count, cut, plural, printable
+from lakekit.draw.humanize import brief, count, cut, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import LimitExceeded, ValueOutOfRange
-from lakekit.format.writing import map_types, refuse_null, refuse_null_key
+from lakekit.format.encoder import map_types, refuse_null, refuse_null_key
 from lakekit.types import STRINGS, DataType, Field, part
 from lakekit.types.arrow import timestamp_unit, to_arrow
 

@@ -23,11 +23,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.codec import avro as container, avro_schema
+from lakekit.codec import avro_container as container, avro_schema
 from lakekit.columns import col
 from lakekit.errors import Corrupt
-from lakekit.format import avro_write, blocks, decimals
-from lakekit.format.dtypes import polars_schema, polars_type, unit_of
+from lakekit.format import avro_writer, external_reader, decimals
+from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.types import DataType
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_schema import Node
     from lakekit.types import Field
 
-open_writer, check_types = avro_write.open_writer, avro_write.check_types
+open_writer, check_types = avro_writer.open_writer, avro_writer.check_types
 BATCH_BYTES = 8 << 20
 _SYNC = bytes(16)
 _ROOT = "row"
@@ -52,13 +52,13 @@ def scan(
 ) -> pl.LazyFrame:
     """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes, `counts` are its rows."""
 
-    def open_file(path: str) -> blocks.Opened:
+    def open_file(path: str) -> external_reader.Opened:
         return _open(read(path), fields, path, timestamp_unit)
 
-    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts)
+    return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts)
 
 
-def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> blocks.Opened:
+def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.Opened:
     packed = container.open_blocks(data, path=path)
     schema = packed.schema
     record = avro_schema.record_of(schema)
@@ -80,7 +80,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
             yield frame.select(casts.get(name, nulls[name]) for name in columns)
 
-    return blocks.Opened(row_count=packed.count, batches=batches)
+    return external_reader.Opened(row_count=packed.count, batches=batches)
 
 
 def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
@@ -154,7 +154,7 @@ def _logical(field: Field, node: Node, path: str, timestamp_unit: str | None) ->
         return _leaf(column, t, micros, timestamp_unit)
 
     micros = _check(field.type, node, field.name, path)
-    changed = blocks.rebuilt(col(field.name), field.type, leaf)
+    changed = external_reader.rebuilt(col(field.name), field.type, leaf)
     return (col(field.name) if changed is None else changed).alias(field.name)
 
 

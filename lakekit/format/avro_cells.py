@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.format.arrange import bits, rebased
-from lakekit.format.writing import map_types, refuse_type
+from lakekit.format.encoder import map_types, refuse_type
 from lakekit.types import BINARIES, STRINGS, part
 from lakekit.types.arrow import timestamp_unit
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.codec import avro as container, avro_schema
+from lakekit.codec import avro_container as container, avro_schema
 from lakekit.format.held import BYTES, STRING, Held, encoded, refusal
 from lakekit.types import DataType, Field
 

@@ -19,8 +19,8 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.format import casts_from_text, decimals, texts
-from lakekit.format.dtypes import polars_type, unit_of
+from lakekit.format import text_casts, decimals, texts
+from lakekit.format.polars_types import polars_type, unit_of
 from lakekit.format.java_text import float_text
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
@@ -91,7 +91,7 @@ def _change(held: DataType, want: DataType, target: Target) -> Callable[[pl.Seri
     if want.root in STRINGS:
         return _to_text(held, want, target)
     if held.root in STRINGS:
-        return casts_from_text.parser(want, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
+        return text_casts.parser(want, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
     if held.root in BINARIES and want.root in BINARIES:
         return partial(texts.fit_bytes, want=want)
     if want.root == "DECIMAL":
@@ -169,7 +169,7 @@ def _to_decimal(held: DataType, want: DataType, target: Target) -> Callable[[pl.
     if held.root in (*INTEGERS, "BOOLEAN"):
         return lambda column: decimals.rescaled(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
     if held.root in _FLOATS:
-        return lambda column: casts_from_text.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
+        return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.errors import SchemaMismatch, Unsupported
-from lakekit.options.frozen import EMPTY
+from lakekit.options.frozendict import EMPTY
 from lakekit.types import MAX_LENGTH, DataType
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format import orc_maps
 from lakekit.format.arrange import Form, arranged, arrow_type, rebased
 from lakekit.format.parquet_schema import nested_id
-from lakekit.format.writing import map_types, refuse_name, refuse_type
-from lakekit.options.frozen import EMPTY
+from lakekit.format.encoder import map_types, refuse_name, refuse_type
+from lakekit.options.frozendict import EMPTY
 from lakekit.options.option import read_size
 from lakekit.types import TIMESTAMPS, part
 from lakekit.types.arrow import timestamp_unit
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.format.writing import Encoding
+    from lakekit.format.encoder import Encoding
     from lakekit.types import DataType, Field
 
 CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", "zlib": "zlib", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}

@@ -24,17 +24,17 @@ import pyarrow.parquet as pq
 
 from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
-from lakekit.format import blocks, parquet_bounds, parquet_write
+from lakekit.format import external_reader, parquet_bounds, parquet_writer
 from lakekit.format.arrange import FIRST_DAY_NS
-from lakekit.format.dtypes import has_nanoseconds, known_schema, polars_schema, polars_type
-from lakekit.options.frozen import EMPTY
+from lakekit.format.polars_types import has_nanoseconds, known_schema, polars_schema, polars_type
+from lakekit.options.frozendict import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.types import DataType, Field
 
-open_writer, check_types = parquet_write.open_writer, parquet_write.check_types
+open_writer, check_types = parquet_writer.open_writer, parquet_writer.check_types
 MAGIC = b"PAR1"
 _LAST_NS = 2**63 - 1
 _FIRST_US = FIRST_DAY_NS // 1000
@@ -95,7 +95,7 @@ def scan_bytes(
 ) -> pl.LazyFrame:
     """The same for files that Polars cannot open itself, or not decode: each is read whole when its turn comes, and decoded from memory."""
 
-    def open_file(path: str) -> blocks.Opened:
+    def open_file(path: str) -> external_reader.Opened:
         data = read(path)
         parquet_bounds.check(path, lambda offset, length: data[offset : offset + length], len(data), {field.name: field.type for field in fields})
         rows, refusals = row_count(data, path), shredded(data, fields, path)
@@ -115,9 +115,9 @@ def scan_bytes(
             frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for some, names in parts if names]
             yield pl.concat(frames, how="horizontal").select(cols(columns))
 
-        return blocks.Opened(row_count=rows, batches=batches)
+        return external_reader.Opened(row_count=rows, batches=batches)
 
-    return blocks.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
+    return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
 
 
 def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
@@ -202,7 +202,7 @@ def undecodable(source: str | bytes, path: str) -> frozenset[str]:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
             return parquet_bounds.encoded_as(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
     except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise blocks.damaged(path, wrong, "parquet") from wrong
+        raise external_reader.damaged(path, wrong, "parquet") from wrong
 
 
 def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:

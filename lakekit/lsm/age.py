@@ -15,10 +15,10 @@ import numpy as np
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.lsm.rule import MergeRule
 
-from lakekit.lsm.arrays import RETRACT_BIT, comparable
+from lakekit.lsm.numpy_columns import RETRACT_BIT, comparable
 
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KIND: Final = "_VALUE_KIND"

@@ -24,7 +24,7 @@ from lakekit.types import MAPS, part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.types import DataType, Field
 
 

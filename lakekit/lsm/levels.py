@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lakekit.model.data_file import DataFile
-    from lakekit.options.table import TableOptions
+    from lakekit.options.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

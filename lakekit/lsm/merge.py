@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.columns import LEVEL
 from lakekit.lsm import age, aggregates
 
 if TYPE_CHECKING:
-    from lakekit.lsm.arrays import Bools
+    from lakekit.lsm.numpy_columns import Bools
     from lakekit.lsm.rule import MergeRule
 
 
 def chooses(rule: MergeRule) -> bool:
     """Whether the engine picks rows (then `winner_mask` answers from the key columns alone) or builds them."""
-    return bool(registry.load("lsm/engines", rule.engine).CHOOSES)
+    return bool(plugins.load("lsm/engines", rule.engine).CHOOSES)
 
 
 def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> pl.DataFrame:
@@ -31,7 +31,7 @@ def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False)
         merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))
     else:
         aggregates.check(rule, section.columns)
-        merged = registry.load("lsm/engines", rule.engine).fold(section, rule)
+        merged = plugins.load("lsm/engines", rule.engine).fold(section, rule)
         if not keep_deletes:
             merged = merged.filter(pl.col(age.KIND) & 1 == 0)
     return merged.drop(LEVEL, strict=False)
@@ -39,5 +39,5 @@ def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False)
 
 def winner_mask(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> Bools:
     """For engines that choose: which rows stand for their key. Needs no more than the key, the sequence fields and the system columns."""
-    mask: Bools = registry.load("lsm/engines", rule.engine).winners(section, rule)
+    mask: Bools = plugins.load("lsm/engines", rule.engine).winners(section, rule)
     return mask if keep_deletes else mask & ~age.retracts(section)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates.contract import NO_LIMIT, FieldFunction
@@ -16,7 +16,7 @@ from lakekit.lsm.aggregates.contract import NO_LIMIT, FieldFunction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field
 
 DEFAULT_FUNCTION = "last_non_null_value"
@@ -81,7 +81,7 @@ def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: 
     """
     given = dict(schema.options if options is None else options)
     engine = given.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
-    engines = registry.names("lsm/engines")
+    engines = plugins.names("lsm/engines")
     if engine not in engines:
         raise Unsupported(
             f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(engines)}. t.scan(raw=True) reads its rows unmerged",

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.lsm import age, keys as keyed
-from lakekit.lsm.arrays import put
-from lakekit.lsm.versions import apart, ladder
+from lakekit.lsm import age, key_codes as keyed
+from lakekit.lsm.numpy_columns import put
+from lakekit.lsm.row_versions import apart, ladder
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.lsm.arrays import Array, Bools, Ints
-    from lakekit.lsm.keys import Keys
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
+    from lakekit.lsm.key_codes import Keys
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.row_versions import Versions
 
 
 def newest(section: pl.DataFrame, rule: MergeRule) -> Bools:

@@ -18,7 +18,7 @@ from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
 from lakekit.model.commit_message import MESSAGE_VERSION, CommitMessage, encode_message, read_message
 from lakekit.model.message_rows import write_list
-from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

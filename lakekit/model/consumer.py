@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.model import json_facts
-from lakekit.model.json_facts import count, member
+from lakekit.model import json_codec
+from lakekit.model.json_codec import count, member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,13 +22,13 @@ class Consumer:
     """How far a named reader has come; snapshots from `next_snapshot` on are kept for it."""
 
     next_snapshot: int = member("nextSnapshot", count)
-    extra: Mapping[str, Any] = json_facts.extra_member()
+    extra: Mapping[str, Any] = json_codec.extra_member()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Consumer:
         """What a consumer file says; raises `Corrupt`."""
-        return json_facts.decode(Consumer, json_facts.loads(data, path), path)
+        return json_codec.decode(Consumer, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
-        return json_facts.dumps(json_facts.encode(self))
+        return json_codec.dumps(json_codec.encode(self))

@@ -1,4 +1,4 @@
-"""One data file as a manifest describes it: made for files that are read, written or shown; plans keep whole columns of them (`model.entries`).
+"""One data file as a manifest describes it: made for files that are read, written or shown; plans keep whole columns of them (`model.manifest_entries`).
 
 Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
 """

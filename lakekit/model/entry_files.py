@@ -18,20 +18,20 @@ import pyarrow as pa
 from lakekit.codec import avro_columns, avro_small
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
-from lakekit.model import entries, metadata_file, record_schemas
-from lakekit.model.entries import SCHEMA, Entries
-from lakekit.model.manifest import stats_record
-from lakekit.model.metadata_file import wrong
+from lakekit.model import manifest_entries, metadata_records, record_schemas
+from lakekit.model.manifest_entries import SCHEMA, Entries
+from lakekit.model.manifests import stats_record
+from lakekit.model.metadata_records import wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.avro import Container
-    from lakekit.codec.avro_lanes import Lanes
+    from lakekit.codec.avro_container import Container
+    from lakekit.codec.avro_vectors import Lanes
     from lakekit.codec.avro_schema import Node
-    from lakekit.model.entries import Row
+    from lakekit.model.manifest_entries import Row
 
     Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
 
@@ -78,7 +78,7 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
     found: list[tuple[list[int], Entries]] = []  # places of the manifests that were decoded together, their entries
     groups: dict[int, list[tuple[int, Container]]] = {}
     counts = [0] * len(manifests)
-    columnar = [place for place, manifest in enumerate(manifests) if metadata_file.is_columnar(manifest.data)]
+    columnar = [place for place, manifest in enumerate(manifests) if metadata_records.is_columnar(manifest.data)]
     for place in columnar:
         part = _columnar(manifests[place])
         counts[place] = len(part)
@@ -90,8 +90,8 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
             groups.setdefault(id(container.schema), []).append((place, container))
     found += [([place for place, _ in group], _decode_together([container for _, container in group])) for group in groups.values()]
     if len(found) < 2:
-        return (found[0][1] if found else entries.empty()), counts
-    ordered = entries.concat([part for _, part in found])
+        return (found[0][1] if found else manifest_entries.empty()), counts
+    ordered = manifest_entries.concat([part for _, part in found])
     places = np.repeat([place for group, _ in found for place in group], [counts[place] for group, _ in found for place in group])
     return ordered.take(np.argsort(places, kind="stable")), counts
 
@@ -99,7 +99,7 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
 def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
     """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
     found = None
-    if not any(metadata_file.is_columnar(manifest.data) for manifest in manifests):
+    if not any(metadata_records.is_columnar(manifest.data) for manifest in manifests):
         containers = [container for container in avro_small.open_containers(manifests) if container.blocks]
         if len({id(container.schema) for container in containers}) == 1:
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
@@ -111,7 +111,7 @@ def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
 
 def _decode_together(containers: list[Container], keep: Keep | None = None) -> Entries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
-    return entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
+    return manifest_entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
 
 
 def _decode_avro(containers: list[Container], keep: Keep | None) -> Entries:
@@ -125,8 +125,8 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> Entries:
 
 
 def _columnar(manifest: Manifest) -> Entries:
-    table = metadata_file.table(manifest.data, manifest.path).combine_chunks()
-    found = {name: entries.one_piece(table.column(name)) for name in table.column_names}
+    table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
+    found = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
     return _table(found, None, _Where([], manifest.path))
 
 
@@ -137,7 +137,7 @@ def _guess(lanes: Lanes, branch: int | None = None) -> NDArray[np.int64]:
     """
     data = lanes.bytes
     places = np.flatnonzero(data[: lanes.size] == 2 * VERSION)
-    places = places[data[places + 1] <= 2 * entries.DELETE]
+    places = places[data[places + 1] <= 2 * manifest_entries.DELETE]
     length = data[places + 2]
     fits = (length >= 24) & (length & 15 == 8)
     row = places[fits] + 3 + (length[fits] > 127)
@@ -180,7 +180,7 @@ def _table(found: Mapping[str, pa.Array], file_type: Node | None, where: _Where)
     _check(found.get("_VERSION"), columns, where)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
-        if name not in _KNOWN and metadata_file.may_be_kept(part) and inner[name].null_count < size:
+        if name not in _KNOWN and metadata_records.may_be_kept(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
             arrays.append(inner[name])
     return Entries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
@@ -219,10 +219,10 @@ def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Wh
     versions = version.to_numpy()
     if (versions != VERSION).any():
         path = where.containers[0].path if where.containers else where.path
-        metadata_file.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
+        metadata_records.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
     for name, ours in (("_KIND", "kind"), ("_FILE_SIZE", "file_size"), ("_ROW_COUNT", "row_count"), ("_LEVEL", "level")):
         values = columns[ours].to_numpy()
-        broken = (values < 0) | (values > entries.DELETE) if ours == "kind" else values < 0
+        broken = (values < 0) | (values > manifest_entries.DELETE) if ours == "kind" else values < 0
         if broken.any():
             row = int(np.flatnonzero(broken)[0])
             raise where.wrong(f"{name} is {values[row]}", name, row)
@@ -236,7 +236,7 @@ def encode(found: Entries, **how: Any) -> bytes:
     table = found.table
     added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(found)]
     fields = record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
-    return metadata_file.write(fields, records(found, [f.name for f in added]), **how)
+    return metadata_records.write(fields, records(found, [f.name for f in added]), **how)
 
 
 def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -254,7 +254,7 @@ def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any
 
 def encode_rows(rows: Sequence[Row], **how: Any) -> bytes:
     """A few entries, given as facts, as one manifest. `how`: see `metadata_file.write`."""
-    return metadata_file.write(_ENTRY, map(_of_row, rows), **how)
+    return metadata_records.write(_ENTRY, map(_of_row, rows), **how)
 
 
 _ENTRY = record_schemas.entry()

@@ -2,7 +2,7 @@
 
     33 31                 "31"
 
-Both are advice: whoever believes one asks for proof (`meta.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
+Both are advice: whoever believes one asks for proof (`metadata.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.model.metadata_file import Extra
+    from lakekit.model.metadata_records import Extra
 
 HASH = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lakekit.model import metadata_file, record_schemas
+from lakekit.model import metadata_records, record_schemas
 from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.layout import checked_name
-from lakekit.model.manifest import extra_fields
-from lakekit.model.metadata_file import count, value, wrong
+from lakekit.model.table_paths import checked_name
+from lakekit.model.manifests import extra_fields
+from lakekit.model.metadata_records import count, value, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ _KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
 
 def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
     """The index files that an index manifest lists, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
-    found = metadata_file.records(data, path)
-    metadata_file.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
+    found = metadata_records.records(data, path)
+    metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
 
     def fact(row: dict[str, Any]) -> IndexEntry:
         return IndexEntry(
@@ -87,7 +87,7 @@ def encode(entries: Sequence[IndexEntry], **how: Any) -> bytes:
     source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
     rows = (dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
-    return metadata_file.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
+    return metadata_records.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
 
 
 def record(entry: IndexEntry) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Corrupt, LimitExceeded
-from lakekit.model.json_facts import MAX_DEPTH, SYNTAX
+from lakekit.model.json_codec import MAX_DEPTH, SYNTAX
 
 if TYPE_CHECKING:
     from lakekit.codec.marks import Marks

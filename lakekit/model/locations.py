@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from lakekit import storage as storages
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed
 from lakekit.storage.confinement import LinkFreeRoot
-from lakekit.storage.store_options import SPELLED
+from lakekit.storage.object_store_options import SPELLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakekit.codec.avro_columns import arrow_type
 from lakekit.codec.avro_schema import parse
-from lakekit.options.frozen import Frozen
+from lakekit.options.frozendict import Frozen
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 Fields = tuple[tuple[str, Any], ...]

@@ -24,10 +24,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
-from lakekit.model import json_facts
-from lakekit.model.json_facts import anything, count, member, small, text, text_map, whole
-from lakekit.model.layout import checked_name
-from lakekit.options.frozen import EMPTY
+from lakekit.model import json_codec
+from lakekit.model.json_codec import anything, count, member, small, text, text_map, whole
+from lakekit.model.table_paths import checked_name
+from lakekit.options.frozendict import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,8 +74,8 @@ class Snapshot:
     properties: Mapping[str, str] | None = member("properties", text_map, default=None)
     next_row_id: int | None = member("nextRowId", whole, default=None)
     operation: str | None = member("operation", text, default=None)
-    extra: Mapping[str, Any] = json_facts.extra_member()
-    nulls: tuple[str, ...] = json_facts.nulls_member()
+    extra: Mapping[str, Any] = json_codec.extra_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
@@ -84,7 +84,7 @@ class Snapshot:
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
-        return json_facts.dumps(json_facts.encode(self))
+        return json_codec.dumps(json_codec.encode(self))
 
     @property
     def watermark_or_none(self) -> int | None:
@@ -101,7 +101,7 @@ _KEPT_BYTES = 8192
 
 
 def _from_json(data: bytes, path: str | None) -> Snapshot:
-    return from_members(json_facts.loads(data, path), path)
+    return from_members(json_codec.loads(data, path), path)
 
 
 _kept = lru_cache(32)(_from_json)
@@ -109,7 +109,7 @@ _kept = lru_cache(32)(_from_json)
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:
     """The snapshot that the members of a JSON object say; a tag's file goes through here too."""
-    found = json_facts.decode(Snapshot, members, path)
+    found = json_codec.decode(Snapshot, members, path)
     where = path or "the snapshot"
     if not 1 <= found.version <= CURRENT_VERSION:
         raise Unsupported(

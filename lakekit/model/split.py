@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.options.frozen import EMPTY
+from lakekit.options.frozendict import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

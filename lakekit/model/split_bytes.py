@@ -19,7 +19,7 @@ from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
 from lakekit.model.message_rows import Shape, read_file, read_list, read_partition, write_file, write_list, write_partition
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozen import Frozen
+from lakekit.options.frozendict import Frozen
 
 if TYPE_CHECKING:
     from lakekit.codec.marks import Marks

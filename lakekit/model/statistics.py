@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.model import json_facts
-from lakekit.model.json_facts import member, small, text, whole
-from lakekit.options.frozen import EMPTY, Frozen
+from lakekit.model import json_codec
+from lakekit.model.json_codec import member, small, text, whole
+from lakekit.options.frozendict import EMPTY, Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,23 +43,23 @@ class ColumnStatistics:
     null_count: int | None = member("nullCount", whole, default=None)
     avg_length_bytes: int | None = member("avgLen", whole, default=None)
     max_length_bytes: int | None = member("maxLen", whole, default=None)
-    extra: Mapping[str, Any] = json_facts.extra_member()
-    nulls: tuple[str, ...] = json_facts.nulls_member()
+    extra: Mapping[str, Any] = json_codec.extra_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
 
 
 def _columns(name: str, value: Any) -> Frozen[str, ColumnStatistics]:
     if not isinstance(value, dict):
-        raise json_facts.wrong(name, "an object of columns", value)
+        raise json_codec.wrong(name, "an object of columns", value)
     found = {}
     for column, members in value.items():
         if not isinstance(members, dict):
-            raise json_facts.wrong(f"{name}.{column}", "an object", members)
-        found[column] = json_facts.decode(ColumnStatistics, members)
+            raise json_codec.wrong(f"{name}.{column}", "an object", members)
+        found[column] = json_codec.decode(ColumnStatistics, members)
     return Frozen(found)
 
 
 def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
-    return {name: json_facts.encode(found) for name, found in columns.items()}
+    return {name: json_codec.encode(found) for name, found in columns.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +71,14 @@ class Statistics:
     merged_record_count: int | None = member("mergedRecordCount", whole, default=None)
     merged_record_size_bytes: int | None = member("mergedRecordSize", whole, default=None)
     columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
-    extra: Mapping[str, Any] = json_facts.extra_member()
-    nulls: tuple[str, ...] = json_facts.nulls_member()
+    extra: Mapping[str, Any] = json_codec.extra_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Statistics:
         """What a statistics file says; raises `Corrupt`."""
-        return json_facts.decode(Statistics, json_facts.loads(data, path), path)
+        return json_codec.decode(Statistics, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
-        return json_facts.dumps(json_facts.encode(self))
+        return json_codec.dumps(json_codec.encode(self))

@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Corrupt
-from lakekit.model import json_facts
-from lakekit.model.json_facts import wrong
+from lakekit.model import json_codec
+from lakekit.model.json_codec import wrong
 from lakekit.model.partition import civil, epoch_day
 from lakekit.model.snapshot import Snapshot, from_members
 from lakekit.options.option import read_iso_duration_ns
@@ -41,12 +41,12 @@ class Tag:
     snapshot: Snapshot
     create_time: Instant | None = None
     time_retained_ns: int | None = None
-    nulls: tuple[str, ...] = json_facts.nulls_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
 
     @staticmethod
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
         """The tag that a file holds; raises `Corrupt` or `Unsupported`."""
-        members = json_facts.loads(data, path)
+        members = json_codec.loads(data, path)
         nulls = tuple(member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None)
         try:
             created = _take(members, CREATE_TIME, _time)
@@ -57,12 +57,12 @@ class Tag:
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
-        members = json_facts.encode(self.snapshot)
+        members = json_codec.encode(self.snapshot)
         if self.create_time is not None:
             members[CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
             members[TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
-        return json_facts.dumps(members | {name: None for name in self.nulls if name not in members})
+        return json_codec.dumps(members | {name: None for name in self.nulls if name not in members})
 
 
 def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:
@@ -77,7 +77,7 @@ def _time(name: str, value: Any) -> Instant:
             raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO date and time", field=name)
         parts = [int(part or 0) for part in found.groups()[:6]] + [int((found.group(7) or "").ljust(9, "0"))]
     elif isinstance(value, list) and 5 <= len(value) <= 7:
-        parts = [json_facts.whole(name, part, low=-999_999_999, high=999_999_999) for part in value]
+        parts = [json_codec.whole(name, part, low=-999_999_999, high=999_999_999) for part in value]
         parts += [0] * (7 - len(parts))
     else:
         raise wrong(name, "a date and time as a list of 5 to 7 numbers or as text", value)

@@ -5,4 +5,4 @@ The table asks for its browser by name (`registry`), so that a missing ipywidget
 
 from __future__ import annotations
 
-NOT_PARTS = frozenset({"pictured", "stage"})
+NOT_PARTS = frozenset({"pictured", "canvas"})

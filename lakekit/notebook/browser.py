@@ -15,13 +15,13 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw.shapes import above
-from lakekit.draw.words import printable
+from lakekit.draw.humanize import printable
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.snapshots import Timeline
-from lakekit.table import history, manifest_tree, page
-from lakekit.table.standing import standing_of
+from lakekit.notebook.panels import Timeline
+from lakekit.inspection import timeline, manifest_tree, html_page
+from lakekit.inspection.standing import standing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.draw.shapes import Drawing
-    from lakekit.table.standing import Standing
+    from lakekit.inspection.standing import Standing
     from lakekit.table.table import Table
 
 _ENTRIES = 1000
@@ -77,7 +77,7 @@ class Browser(Pictured):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the table as one HTML page that needs neither network nor notebook: the newest snapshots, as many as it says. Raises `StorageFailed`."""
-        page.save(self.table, path)
+        html_page.save(self.table, path)
 
     def drawing(self) -> Drawing:
         """The three pictures, one below another."""
@@ -185,7 +185,7 @@ class Browser(Pictured):
     def _standing(self, name: str) -> Standing | None:
         try:
             return standing_of(self.table, self.at, name)
-        except history.REFUSED:  # the views say why this snapshot cannot be read
+        except timeline.REFUSED:  # the views say why this snapshot cannot be read
             return None
 
     def _show_manifest(self, standing: Standing | None) -> None:
@@ -220,7 +220,7 @@ class Browser(Pictured):
             return []
         try:
             frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
-        except history.REFUSED:  # the manifests say why
+        except timeline.REFUSED:  # the manifests say why
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()
 

@@ -20,20 +20,20 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import color, html, levels
-from lakekit.draw.level_facts import NOTHING, NOWHERE, Asked, detail
-from lakekit.draw.words import brief, plural, printable, size
+from lakekit.draw.level_layout import NOTHING, NOWHERE, Asked, detail
+from lakekit.draw.humanize import brief, plural, printable, size
 from lakekit.errors import NotFound
 from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.stage import Spot, Stage
-from lakekit.table import history, picture
-from lakekit.table.picture import Place
+from lakekit.notebook.canvas import Spot, Stage
+from lakekit.inspection import timeline, levels as picture
+from lakekit.inspection.levels import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
 
-    from lakekit.draw.level_facts import LevelFile, State
+    from lakekit.draw.level_layout import LevelFile, State
     from lakekit.draw.shapes import Drawing
     from lakekit.read.explain import Explain
     from lakekit.table import Table
@@ -242,7 +242,7 @@ class Levels(Pictured):
     def _first(self, partition: str | None, bucket: int | None) -> Place:
         """The bucket to begin with: the first one that fits what was asked for."""
         there: list[Place] = []
-        with suppress(*history.REFUSED):  # told when the picture is drawn
+        with suppress(*timeline.REFUSED):  # told when the picture is drawn
             there = picture.places(self._read(self.at))
         fits = [one for one in there if partition in (None, one.partition) and bucket in (None, one.bucket)]
         return fits[0] if fits else Place(partition=partition or "", bucket=bucket or 0)
@@ -273,8 +273,8 @@ class Levels(Pictured):
     def _at_of(self, snapshot_id: int) -> int | str:
         """What `at=` takes for a snapshot, asked once."""
         if snapshot_id not in self._ats:
-            with suppress(*history.REFUSED):  # it is the number, then, and what reads by it says what is wrong
-                self._ats[snapshot_id] = history.at_of(self.table, snapshot_id)
+            with suppress(*timeline.REFUSED):  # it is the number, then, and what reads by it says what is wrong
+                self._ats[snapshot_id] = timeline.at_of(self.table, snapshot_id)
         return self._ats.get(snapshot_id, snapshot_id)
 
     def _read(self, snapshot_id: int) -> pl.DataFrame:
@@ -297,22 +297,22 @@ class Levels(Pictured):
         self._states, self._asked, self._explain = (), NOTHING, None
         try:
             self._states = self._read_states()
-        except history.REFUSED as error:
+        except timeline.REFUSED as error:
             troubles.append(error)
         else:
             try:
                 self._ask()
-            except history.REFUSED as error:
+            except timeline.REFUSED as error:
                 troubles.append(error)
         shown = self._states[-1] if self._states else NOWHERE
         total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
-        parts = [brief(history.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
+        parts = [brief(timeline.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
         self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
         self._offer()
         self._stage.show([_spot(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
-        self._said.value = "".join(f'<p role="alert">{escape(printable(history.first_line(error)))}</p>' for error in troubles) + self._funnel()
+        self._said.value = "".join(f'<p role="alert">{escape(printable(timeline.first_line(error)))}</p>' for error in troubles) + self._funnel()
         self._choose()
 
     def _funnel(self) -> str:
@@ -335,7 +335,7 @@ class Levels(Pictured):
         notes = picture.notes(self.table, self._place, self._states[-1])
         self._asked = Asked(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
-        asked = history.condition(self.table, self.filter)
+        asked = timeline.condition(self.table, self.filter)
         condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
         if condition is None or not self.at:
             return
@@ -414,8 +414,8 @@ class Levels(Pictured):
     def _show_rows(self) -> None:
         try:
             rows = self.frame().head(_ROWS).collect()
-        except history.REFUSED as error:
-            self._rows.value = f'<p role="alert">{escape(printable(history.first_line(error)))}</p>'
+        except timeline.REFUSED as error:
+            self._rows.value = f'<p role="alert">{escape(printable(timeline.first_line(error)))}</p>'
         else:
             self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
 

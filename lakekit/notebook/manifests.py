@@ -11,15 +11,15 @@ import traitlets
 
 from lakekit.draw import manifests
 from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.stage import Spot, Stage
-from lakekit.table import history, manifest_tree
+from lakekit.notebook.canvas import Spot, Stage
+from lakekit.inspection import timeline, manifest_tree
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.draw.manifests import EntryFact, Tree
     from lakekit.draw.shapes import Drawing
-    from lakekit.table.manifest_tree import Where
+    from lakekit.inspection.manifest_tree import Where
     from lakekit.table.table import Table
 
 _CLEAR = "#00000000"
@@ -41,7 +41,7 @@ class Manifests(Pictured):
 
     def __init__(self, table: Table, *, at: int | str | datetime | None = None) -> None:
         self.table = table
-        self.tree: Tree = manifest_tree.tree(table, history.id_of(table, at))
+        self.tree: Tree = manifest_tree.tree(table, timeline.id_of(table, at))
         self._where: Where | None = None
         self._entries: tuple[EntryFact, ...] = ()
         self._total = 0
@@ -59,7 +59,7 @@ class Manifests(Pictured):
 
     def frame(self) -> pl.DataFrame:
         """The entries of the chosen manifest, the row of the chosen index file; without a choice `t.manifests(at=)`."""
-        at = history.at_of(self.table, self.at) if self.at else None
+        at = timeline.at_of(self.table, self.at) if self.at else None
         if self.tree.manifest(self.selected) is not None:
             return manifest_tree.entries(self.table, self.selected, self.at)
         if self.tree.index(self.selected) is not None:
@@ -84,12 +84,12 @@ class Manifests(Pictured):
         try:
             if self.at:
                 self._where = manifest_tree.where_of(self.table, self.at, self.filter)
-        except history.REFUSED as error:
-            said = history.first_line(error)
+        except timeline.REFUSED as error:
+            said = timeline.first_line(error)
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
-        except history.REFUSED as error:
-            said, self.tree = history.first_line(error), manifests.Tree(table=history.called(self.table), snapshot_id=0, lists=())
+        except timeline.REFUSED as error:
+            said, self.tree = timeline.first_line(error), manifests.Tree(table=timeline.called(self.table), snapshot_id=0, lists=())
         self._said.value = f'<p role="alert">{escape(said)}</p>' if said else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
@@ -112,15 +112,15 @@ class Manifests(Pictured):
 
     def _tell(self) -> None:
         """The chosen manifest's entries and the code that reads them."""
-        opened = history.opening(self.table)
-        at = history.at_of(self.table, self.at) if self.at else 0
+        opened = timeline.opening(self.table)
+        at = timeline.at_of(self.table, self.at) if self.at else 0
         self._entries, self._total, said = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
             self.code = f"from lakekit.table import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, {self.at})"
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)
-            except history.REFUSED as error:
-                said = f'<p role="alert">{escape(history.first_line(error))}</p>'
+            except timeline.REFUSED as error:
+                said = f'<p role="alert">{escape(timeline.first_line(error))}</p>'
         elif self.tree.index(self.selected) is not None:
             self.code = f'{opened}.indexes(at={at!r}).filter(pl.col("file_name") == {self.selected!r})'
         else:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from lakekit.draw.png import png
-from lakekit.draw.words import printable
+from lakekit.draw.humanize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

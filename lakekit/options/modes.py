@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.options.table import TableOptions
+    from lakekit.options.table_options import TableOptions
 
 ONE_WAY = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
 """Attributes of options that are switched on and never off."""

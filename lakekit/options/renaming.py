@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.options.declared import SEQUENCE_GROUP
-from lakekit.options.table import FIELD_KEYS
+from lakekit.options.definitions import SEQUENCE_GROUP
+from lakekit.options.table_options import FIELD_KEYS
 from lakekit.types.names import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:

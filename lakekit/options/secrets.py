@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.options.frozen import Frozen
+from lakekit.options.frozendict import Frozen
 from lakekit.secret_names import HIDDEN, NAME_PATTERN, is_secret
 
 if TYPE_CHECKING:

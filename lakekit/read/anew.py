@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import SchemaChanged
-from lakekit.meta import schemas
-from lakekit.meta.handle import opened
-from lakekit.read import travel
+from lakekit.metadata import schemas
+from lakekit.metadata.table_context import opened
+from lakekit.read import time_travel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.types import Field
 
 
@@ -29,7 +29,7 @@ def as_it_is(handle: Handle, fields: Sequence[Field], asked: str, at: int | str 
         return handle, tuple(fields)
     found = opened(handle.ground, schemas.latest(handle), handle.dynamic)
     if at is not None:
-        found = travel.schema_of(found, travel.locate(found, at))
+        found = time_travel.schema_of(found, time_travel.locate(found, at))
     there = {field.name: field for field in found.schema.fields}
     for field in fields:
         now = there.get(field.name)

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
-from lakekit.meta import tags
+from lakekit.metadata import tags
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 BY_CLOCK = ("process-time", "watermark")
 """The values of `tag.automatic-creation` by which every commit may make tags."""

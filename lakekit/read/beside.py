@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from lakekit import world
-from lakekit.files.places import data_file_paths
+from lakekit.data_file.paths import data_file_paths
 from lakekit.model.data_file import index_file_of
 from lakekit.read.derived import kept
 from lakekit.storage.protocol import FileMissing
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.errors import Corrupt
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
 from lakekit.codec.binary_columns import nulls_of
-from lakekit.meta import schemas
+from lakekit.metadata import schemas
 from lakekit.predicate import columns
-from lakekit.read import prune
+from lakekit.read import pruning
 from lakekit.read.derived import kept
-from lakekit.read.prune import Bounds
+from lakekit.read.pruning import Bounds
 from lakekit.types import BINARIES, INTEGERS
 from lakekit.types.arrow import to_arrow
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
-    from lakekit.model.manifest import ManifestFile
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.manifests import ManifestFile
     from lakekit.predicate import Predicate
     from lakekit.types import DataType, Field
 
@@ -49,7 +49,7 @@ def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Pr
     rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
     wanted = set(columns(predicate))
     known = _decoded([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
-    return prune.keep(predicate, known.get, len(listed))
+    return pruning.keep(predicate, known.get, len(listed))
 
 
 def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> Mask:
@@ -58,7 +58,7 @@ def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> 
     fields = tuple(f for f in handle.schema.fields if f.name in wanted)
     key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
     known = kept(handle.world, entries, ("bounds", which, fields, key), partial(_of, handle, entries, fields, which))
-    found = [(rows, prune.keep(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
+    found = [(rows, pruning.keep(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
     if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
         return found[0][1]
     mask = np.ones(len(entries), bool)

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, LakekitError
-from lakekit.files.entry_damage import with_manifest
-from lakekit.files.places import data_file_paths
-from lakekit.files.read import raise_damage
-from lakekit.format import blocks
-from lakekit.read.plan import ANYWHERE
+from lakekit.data_file.entry_damage import with_manifest
+from lakekit.data_file.paths import data_file_paths
+from lakekit.data_file.reader import raise_damage
+from lakekit.format import external_reader
+from lakekit.read.planner import ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lakekit.read.plan import Plan
-    from lakekit.read.scan import Scan
+    from lakekit.read.planner import Plan
+    from lakekit.read.table_scan import Scan
 
 
 @contextmanager
@@ -33,8 +33,8 @@ def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
                 if plan.snapshot is not None:
                     raise with_manifest(plan.handle, plan.snapshot, wrong) from None
         raise
-    except blocks.FOREIGN as wrong:
-        blocks.pass_interrupt(wrong)
+    except external_reader.FOREIGN as wrong:
+        external_reader.pass_interrupt(wrong)
         for plan in plans():
             raise_damage(plan.handle, data_file_paths(plan.handle, plan.entries.take(plan.chosen)), wrong)
         raise

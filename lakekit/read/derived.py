@@ -3,7 +3,7 @@
     kept(world, entries, ("bounds", "v"), lambda: …)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
     kept(…, at_once=True)                                made and kept the 1st time: what is dear to make
 
-The entries of a snapshot are one object from read to read (`meta.manifests`). Those that a filter made are asked once, so that nothing of them is kept. What
+The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Those that a filter made are asked once, so that nothing of them is kept. What
 is kept lies on the shelf of decoded metadata, within its budget, and keeps no entries alive.
 """
 
@@ -16,7 +16,7 @@ from weakref import ref
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from lakekit.model.entries import Entries
+    from lakekit.model.manifest_entries import Entries
     from lakekit.world import World
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakekit.errors import LakekitError
-from lakekit.meta import snapshots, statistics
+from lakekit.metadata import snapshots, statistics
 from lakekit.model.statistics import fixed_length_bytes
 from lakekit.predicate import And, Leaf, Or, Predicate, literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.model.statistics import ColumnStatistics, Statistics
-    from lakekit.read.plan import Plan
+    from lakekit.read.planner import Plan
     from lakekit.types import DataType, Field
 
 _ROW_BYTES, _TEXT_BYTES = 8, 12

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakekit.draw import html, text
-from lakekit.draw.words import plural, size
+from lakekit.draw import html, cards
+from lakekit.draw.humanize import plural, size
 from lakekit.predicate import words
-from lakekit.read import aggregate, estimate, far, lazy
+from lakekit.read import aggregate_pushdown, estimate, far, lazy
 from lakekit.read.condition import exactly
-from lakekit.read.expressions import check_times
-from lakekit.read.plan import ANYWHERE, Step
+from lakekit.read.user_expressions import check_times
+from lakekit.read.planner import ANYWHERE, Step
 from lakekit.read.spelled import text_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.model.index_file import DeletionRange
-    from lakekit.read.plan import Plan
-    from lakekit.read.scan import Scan
+    from lakekit.read.planner import Plan
+    from lakekit.read.table_scan import Scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Explain:
 
     def __str__(self) -> str:
         steps = [(step.what, step.before, step.after, step.why) for step in self.steps]
-        return "\n".join([text.funnel(self._title, steps), *(f"  {line}" for line in self._last)])
+        return "\n".join([cards.funnel(self._title, steps), *(f"  {line}" for line in self._last)])
 
     __repr__ = __str__
 
@@ -89,7 +89,7 @@ def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()
         check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
     said = None if expr is None else _words(scan, expr)
     if aggregates:
-        plans: Sequence[Plan] = aggregate.answer(scan, aggregates, expr).plans
+        plans: Sequence[Plan] = aggregate_pushdown.answer(scan, aggregates, expr).plans
         return _told(scan, plans, [_rows(plan) for plan in plans], said)
     condition = ANYWHERE if expr is None else lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)[0]
     plans = scan.plans(condition)

@@ -26,7 +26,7 @@ from lakekit.types import TIMESTAMPS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field
 
 _REMEMBERED = 64

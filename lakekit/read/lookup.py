@@ -18,9 +18,9 @@ from weakref import ref
 import numpy as np
 
 from lakekit.codec.binary_columns import binary_data
-from lakekit.codec.index_container import Payloads
-from lakekit.index import together, values
-from lakekit.index.together import Containers
+from lakekit.file_index.container import Payloads
+from lakekit.file_index import together, values
+from lakekit.file_index.together import Containers
 from lakekit.predicate import Leaf
 from lakekit.read import bounds, select
 from lakekit.read.beside import INSIDE, again, made_of
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
     from lakekit.read.beside import Lot
     from lakekit.read.condition import Condition
     from lakekit.types import DataType

@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit import world
-from lakekit.codec import index_container
+from lakekit.file_index import container
 from lakekit.errors import LakekitError
-from lakekit.index.evaluate import part
+from lakekit.file_index.evaluator import part
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -60,7 +60,7 @@ def _is_ruled_out(handle: Handle, path: str, asked: tuple[Predicate, Mapping[str
     leaves = _leaves(asked)
     with suppress(LakekitError):
         head = handle.storage.read(path, 0, HEAD_BYTES) if leaves else b""
-        contents = index_container.contents(head) if leaves else {}
+        contents = container.contents(head) if leaves else {}
         for leaf, t in leaves:
             for kind, place in contents.get(leaf.column, {}).items():
                 index: Any = part(kind)

@@ -9,15 +9,15 @@ import numpy as np
 
 from lakekit.codec import binary_row
 from lakekit.errors import Corrupt
-from lakekit.files.places import place_of
-from lakekit.lsm import runs
+from lakekit.data_file.paths import place_of
+from lakekit.lsm import sorted_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.lsm.runs import Sections
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.lsm.sorted_runs import Sections
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def buckets(entries: Entries, group: Groups) -> tuple[Bucket, ...]:
 
 def _sections(handle: Handle, entries: Entries) -> Sections:
     types = [field.type for field in handle.schema.key_fields]
-    return runs.sections(
+    return sorted_runs.sections(
         binary_row.decode_columns(entries.column("min_key"), types),
         binary_row.decode_columns(entries.column("max_key"), types),
         levels=entries.numbers("level"),

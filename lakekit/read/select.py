@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from lakekit.codec import hash_index
 from lakekit.codec.hashing import buckets, functions_of_writers, hash_columns, is_bucket_key
-from lakekit.files.places import partition_path
-from lakekit.meta import schemas
+from lakekit.data_file.paths import partition_path
+from lakekit.metadata import schemas
 from lakekit.predicate import Leaf, Predicate, conjuncts
-from lakekit.read.prune import as_scalar, padded
+from lakekit.read.pruning import as_scalar, padded
 from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.types import Field
 

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.index.bsi import Figures
+from lakekit.file_index.bsi import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]

@@ -23,7 +23,7 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="spark") from missing
 
 if TYPE_CHECKING:
-    from lakekit.spark.caring import (
+    from lakekit.spark.maintenance import (
         analyze as analyze,
         expire_snapshots as expire_snapshots,
         refresh as refresh,
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from lakekit.spark.compaction import compact as compact
     from lakekit.spark.merging import merge as merge
     from lakekit.spark.names import attach as attach
-    from lakekit.spark.reads import read as read
+    from lakekit.spark.batch_read import read as read
     from lakekit.spark.session import start as start
-    from lakekit.spark.source import register as register
+    from lakekit.spark.data_source import register as register
     from lakekit.spark.speaking import sql as sql
-    from lakekit.spark.statements import delete as delete, update as update
-    from lakekit.spark.writes import write as write
+    from lakekit.spark.dml import delete as delete, update as update
+    from lakekit.spark.batch_write import write as write
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured: half the speed)
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
 _HOMES = {
-    "lakekit.spark.caring": "analyze expire_snapshots refresh remove_orphans rewrite_file_index",
+    "lakekit.spark.maintenance": "analyze expire_snapshots refresh remove_orphans rewrite_file_index",
     "lakekit.spark.changed": "changes",
     "lakekit.spark.compaction": "compact",
     "lakekit.spark.merging": "merge",
     "lakekit.spark.names": "attach",
-    "lakekit.spark.reads": "read",
+    "lakekit.spark.batch_read": "read",
     "lakekit.spark.session": "start",
-    "lakekit.spark.source": "register",
+    "lakekit.spark.data_source": "register",
     "lakekit.spark.speaking": "sql",
-    "lakekit.spark.statements": "delete update",
-    "lakekit.spark.writes": "write",
+    "lakekit.spark.dml": "delete update",
+    "lakekit.spark.batch_write": "write",
 }
 """Where each public name lives."""
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.system_table import SystemTable
 from lakekit.errors import SchemaMismatch
-from lakekit.format.dtypes import polars_schema
-from lakekit.read import expressions, lazy
+from lakekit.format.polars_types import polars_schema
+from lakekit.read import user_expressions, lazy
 from lakekit.read.condition import Condition, exactly
-from lakekit.read.plan import ANYWHERE
+from lakekit.read.planner import ANYWHERE
 from lakekit.read.spelled import text_of
-from lakekit.table.opening import open as open_table
-from lakekit.table.reading import check_one_position
+from lakekit.table.open_create import open as open_table
+from lakekit.table.read_methods import check_one_position
 from lakekit.table.table import Table
 from lakekit.types import first_duplicate
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.predicate import Predicate
     from lakekit.types import Field
 
@@ -70,7 +70,7 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     by_name = {field.name: field for field in fields}
     for name in names:
         if name not in by_name:
-            raise expressions.unknown(name, list(by_name), table, "columns=")
+            raise user_expressions.unknown(name, list(by_name), table, "columns=")
     if (twice := first_duplicate(names)) is not None:
         raise SchemaMismatch(f"columns= of a read of {table} names {twice} twice", column=twice)
     return tuple(by_name[name] for name in names)
@@ -80,10 +80,10 @@ def rows_of(handle: Handle, where: pl.Expr | str | None) -> Rows:
     """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
     if where is None:
         return Rows()
-    expr = expressions.condition(where, handle)
+    expr = user_expressions.condition(where, handle)
     schema = polars_schema(handle.schema.fields, timestamp_unit="us")
-    if (beyond := expressions.beyond_a_row(expr, schema)) is not None:
-        each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == expressions.MANY_ROWS else ""
+    if (beyond := user_expressions.beyond_a_row(expr, schema)) is not None:
+        each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == user_expressions.MANY_ROWS else ""
         raise SchemaMismatch(f"where={expr} of {handle.name} {beyond}{each}")
     filters, whole = lazy.all_filters_of(expr, schema)
     condition, decided = lazy.condition_of(filters, handle.schema)

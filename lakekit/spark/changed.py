@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.read import changes as changing
-from lakekit.spark import asked, reads, session
+from lakekit.read import incremental as changing
+from lakekit.spark import asked, batch_read, session
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ def changes(
     if not isinstance(table, Table):
         msg = f"{table!r} has no changes of its own: ask its table"
         raise Unsupported(msg, feature="spark.read")
-    return reads.told(spark, changing.changes(asked.handle_of(table, None, None), since, until, mode=mode, kind_column=KIND))
+    return batch_read.told(spark, changing.changes(asked.handle_of(table, None, None), since, until, mode=mode, kind_column=KIND))

@@ -2,10 +2,10 @@
 
 ls.compact(spark, table, full=True)
 
-driver    `care.compact` says which places of the newest snapshot are looked at
+driver    `maintenance.compact` says which places of the newest snapshot are looked at
 tasks     some buckets a task, one after the other: as many tasks as run at once, more where a task would have much to do again after a failure;
           where rows are sorted, or compaction goes by partition, a partition; of append tables without buckets the files that become one
-driver    `commit.publish`, once: where another compaction was faster nothing changes, and the new files go
+driver    `commit.committer`, once: where another compaction was faster nothing changes, and the new files go
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakekit.bucket.restore import Standing
-from lakekit.care import append_files, compact as caring, maintain, rescale, sort_compact
-from lakekit.commit import abandoned
-from lakekit.commit.publish import publish_once
+from lakekit.maintenance import append_files, compact as caring, after_commit, rewrite, sort_compact
+from lakekit.commit import abort
+from lakekit.commit.committer import publish_once
 from lakekit.errors import LakekitError
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import pieces, session
-from lakekit.spark.writes import handle_of
+from lakekit.spark.batch_write import handle_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
-    from lakekit.bucket.ordered import Strategy
-    from lakekit.care.compact import Asked
-    from lakekit.care.sort_compact import Keys
-    from lakekit.commit.outcome import Commit
-    from lakekit.meta.handle import Handle
+    from lakekit.bucket.sort_order import Strategy
+    from lakekit.maintenance.compact import Asked
+    from lakekit.maintenance.sort_compact import Keys
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
     from lakekit.spark.pieces import Work
     from lakekit.table.table import Table
-    from lakekit.write.writers import Place
+    from lakekit.write.table_writers import Place
 
 
 TASK_BYTES = 128 << 20
@@ -67,15 +67,15 @@ def compact(
     handle = handle_of(table_or_path)
     job = caring.asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and handle.kind == "key":
-        if rescale.waits_for_compaction(job.handle):
+        if rewrite.waits_for_compaction(job.handle):
             compact(spark, table_or_path, full=True, where=where)
-        return maintain.after(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
+        return after_commit.after(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
     newest = snapshots.latest(job.handle)
     standing = Standing.of(job.handle, newest)
     tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), session.slots(spark)))
     sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
     messages = _made(spark, job.handle, tasks, partial(_compacted, sent))
-    return maintain.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
+    return after_commit.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
 
 
 def _sort_keys(spark: SparkSession, job: Keys) -> Commit:
@@ -90,7 +90,7 @@ def _made(spark: SparkSession, handle: Handle, tasks: Sequence[bytes], work: Wor
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            abandoned.abort(handle, messages)
+            abort.abort(handle, messages)
         raise wrong
     return messages
 
@@ -106,7 +106,7 @@ def _given(handle: Handle, messages: Sequence[CommitMessage]) -> Iterator[bytes]
         yield from (message.to_bytes() for message in messages)
     except BaseException:
         with suppress(LakekitError):
-            abandoned.abort(handle, messages)
+            abort.abort(handle, messages)
         raise
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 
 from lakekit.predicate import And, Leaf, Or
-from lakekit.sql.words import quoted
+from lakekit.sql.tokenizer import quoted
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:

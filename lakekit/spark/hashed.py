@@ -18,14 +18,14 @@ from pyspark.sql import Column, functions as sql
 
 from lakekit.codec import binary_row, hashing
 from lakekit.spark.types import spark_type
-from lakekit.write.buckets import bucket_fields
+from lakekit.write.bucket_assigners import bucket_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import DataType as SparkType
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.types import DataType, Field
     from lakekit.write.shares import Cut
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket import read as buckets, slices
-from lakekit.codec.deletion_vector import ENTRY_EXTRA
+from lakekit.bucket import merge_read as buckets, slices
+from lakekit.codec.index_files import ENTRY_EXTRA
 from lakekit.columns import col
 from lakekit.errors import Corrupt
-from lakekit.files import deletions
-from lakekit.format.dtypes import polars_schema
-from lakekit.model import entries
+from lakekit.data_file import deletion_vector_reader
+from lakekit.format.polars_types import polars_schema
+from lakekit.model import manifest_entries
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexEntry
-from lakekit.read import damage, frames, lazy, row_groups
+from lakekit.read import damage, lazy_frames, lazy, row_groups
 from lakekit.read.condition import Condition
-from lakekit.read.plan import Plan, rule_of
+from lakekit.read.planner import Plan, rule_of
 from lakekit.read.sections import Bucket
 from lakekit.spark.task import decode
 from lakekit.spark.types import to_batch
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from lakekit.bucket.read import Merge
-    from lakekit.meta.handle import Handle
+    from lakekit.bucket.merge_read import Merge
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.split import DeletionFile, Split
     from lakekit.spark.task import Piece, ReadTask
     from lakekit.types import Field
@@ -65,7 +65,7 @@ class Job:
         """The system columns that are read."""
         if self.kind_column is None and self.how == "state":
             return ()
-        return frames.NUMBERED if self.numbered else frames.KINDS
+        return lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
 
 
 def rows(job: Job, data: bytes) -> Iterator[pa.RecordBatch]:
@@ -90,19 +90,19 @@ def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:
     plan = _plan(job, [piece for piece in task.pieces if not piece.before])
     match job.how:
         case "state":
-            found = frames.merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
+            found = lazy_frames.merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
         case "written":
-            found = frames.unmerged(plan, job.fields, job.system)
+            found = lazy_frames.unmerged(plan, job.fields, job.system)
         case "difference":
             earlier = _plan(job, [piece for piece in task.pieces if piece.before])
-            found = frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
+            found = lazy_frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
     return _given(job, found)
 
 
 def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
     """The wanted columns of the wanted rows."""
     if job.kind_column is not None or job.how != "state":
-        found = frames.changed(found, job.kind_column, job.fields, job.system)
+        found = lazy_frames.changed(found, job.kind_column, job.fields, job.system)
     if job.where is not None:
         found = lazy.filtered(found, job.where, polars_schema(job.fields, timestamp_unit="us"))
     return found.select(col(field.name) for field in job.out)
@@ -111,7 +111,7 @@ def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
 def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
     """The rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
-    merges = frames.tasks(plan, deletions.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
+    merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
     pieces = cut(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
         raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
@@ -134,7 +134,7 @@ def cut(merge: Merge, count: int) -> list[Merge]:
 
 def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
     """The plan that would have been cut into these pieces."""
-    listed = [(entries.ADD, one.split.partition, one.split.bucket, one.split.total_buckets or 0, file) for one in pieces for file in one.split.files]
+    listed = [(manifest_entries.ADD, one.split.partition, one.split.bucket, one.split.total_buckets or 0, file) for one in pieces for file in one.split.files]
     ends = np.cumsum([len(piece.split.files) for piece in pieces], dtype=np.int64)
     starts = ends - [len(piece.split.files) for piece in pieces]
     places = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
@@ -147,7 +147,7 @@ def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
     return Plan(
         handle=job.handle,
         snapshot=None,
-        entries=entries.of_rows(listed),
+        entries=manifest_entries.of_rows(listed),
         raw=np.array(raw, np.int64),
         merged=tuple(merged),
         rule=rule_of(job.handle),

@@ -3,7 +3,7 @@
     sent      rows of the source  ->  letters, addressed by the values they are matched by
     told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
     met       both of an address  ->  letters to the groups where a row of the source matches, or, if nowhere, where it would be inserted
-    merged    letters of a group  ->  `change.merge` on its places of the table, with these rows as the source
+    merged    letters of a group  ->  `dml.merge` on its places of the table, with these rows as the source
 
 A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is compared as one. Two rows match by the
 same expression in `met` and in `merged`, and the rows of a group match no target row elsewhere, or `merged` has been told of that row in every group of it.
@@ -22,16 +22,16 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from lakekit.change import merge as merging, merge_plan as plans
-from lakekit.change.merge_plan import SOURCE_ROW
-from lakekit.change.row_change import RowChange
+from lakekit.dml import merge as merging, merge_plan as plans
+from lakekit.dml.merge_plan import SOURCE_ROW
+from lakekit.dml.row_change import RowChange
 from lakekit.codec import hashing
 from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
-from lakekit.read.expressions import SOURCE, computed
+from lakekit.read.user_expressions import SOURCE, computed
 from lakekit.spark import write_task
 from lakekit.types import parse
-from lakekit.write import conform, incoming, partitions
+from lakekit.write import row_conversion, input_frames, partitions
 from lakekit.write.shares import Cut, Share, Tasks
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.change.found import Found
-    from lakekit.change.merge_plan import MergePlan
-    from lakekit.meta.handle import Handle
+    from lakekit.dml.matching_rows import Found
+    from lakekit.dml.merge_plan import MergePlan
+    from lakekit.metadata.table_context import Handle
 
 TO, OF, DATA = "to", "of", "data"
 LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.StructField(OF, spark.IntegerType()), spark.StructField(DATA, spark.BinaryType())])
@@ -132,7 +132,7 @@ class MergeJob:
         """Rows of the source, as Spark has them, under their long names."""
         arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
         named = write_task.lifted(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
-        frame = pl.concat(list(incoming.opened(named, self.handle).pieces(self.handle)))
+        frame = pl.concat(list(input_frames.opened(named, self.handle).pieces(self.handle)))
         return frame.rename(lambda name: f"{SOURCE}{name}")
 
     def group(self, number: int) -> Found:
@@ -147,7 +147,7 @@ class MergeJob:
             return np.arange(frame.height, dtype=np.int32) % self.groups.count
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
-        some = conform.some(frame, self.handle, self.deciding)
+        some = row_conversion.some(frame, self.handle, self.deciding)
         if self.groups.cut is not None:
             return self.tasks.place(some)
         found = partitions.of(some, self.handle)

@@ -5,8 +5,8 @@
     driver    clauses, conditions and columns are looked at as `t.merge` does; the table's buckets, or files, become groups
     tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that decide a row's bucket they tell it
               themselves; else they are joined with the target's columns of the match first
-    tasks     a group each: `change.merge` with the rows that came
-    driver    `commit.publish`, once
+    tasks     a group each: `dml.merge` with the rows that came
+    driver    `commit.committer`, once
 
 Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join. A match without an
 equality of whole numbers, texts, days or truths is joined by one task. Of append tables without buckets a group is some of the files, with deletion vectors
@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.care import maintain
-from lakekit.change import merge as merging, merge_plan as plans
-from lakekit.change.found import Found
+from lakekit.maintenance import after_commit
+from lakekit.dml import merge as merging, merge_plan as plans
+from lakekit.dml.matching_rows import Found
 from lakekit.columns import col
-from lakekit.commit import publish as publishing
-from lakekit.meta import gate
+from lakekit.commit import committer as publishing
+from lakekit.metadata import feature_check
 from lakekit.spark import merge_task, session, types, write_task
 from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, Groups, MergeJob
-from lakekit.spark.writes import collected, handle_of
+from lakekit.spark.batch_write import collected, handle_of
 from lakekit.types import MAX_LENGTH
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.change.clauses import Clause
-    from lakekit.change.merge_plan import MergePlan
-    from lakekit.commit.outcome import Commit
-    from lakekit.meta.handle import Handle
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import MergePlan
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
     from lakekit.table.table import Table
 
 _TASKS_A_SLOT = 4
@@ -68,12 +68,12 @@ def merge(
         msg = f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that are in memory"
         raise TypeError(msg)
     handle = handle_of(table_or_path)
-    gate.check_writable(handle)
+    feature_check.check_writable(handle)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
     nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
     job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)
     messages = collected(handle, _answers(spark, job, source).collect())
-    return maintain.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    return after_commit.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:

@@ -23,9 +23,9 @@ from lakekit import storage
 from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
 from lakekit.model.locations import check_not_in_hint
 from lakekit.spark import session
-from lakekit.spark.source import Source, given
-from lakekit.sql.words import quoted
-from lakekit.table.folder_tables import FormatTable
+from lakekit.spark.data_source import Source, given
+from lakekit.sql.tokenizer import quoted
+from lakekit.table.format_tables import FormatTable
 from lakekit.world import caution
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ import polars as pl
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 
-from lakekit.catalog.global_tables import GlobalTable
+from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
-from lakekit.format.dtypes import paimon_type
-from lakekit.spark import reads, types
+from lakekit.format.polars_types import paimon_type
+from lakekit.spark import batch_read, types
 from lakekit.sql import expressions
-from lakekit.sql.asked import only
+from lakekit.sql.backend import only
 from lakekit.sql.excerpt import excerpt
 from lakekit.sql.expressions import exp
-from lakekit.sql.words import Words, quoted, whole
+from lakekit.sql.tokenizer import Words, quoted, whole
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.sql.asked import Asked
+    from lakekit.sql.backend import Asked
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -122,7 +122,7 @@ class _Named:
             given[1:] = [one if one.isdecimal() else str(int(self.asked.moment(one).timestamp() * 1000)) for one in given[1:]]
         table = self.asked.table(self.asked.full(given[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
-        self.frames[key] = reads.read(self.spark, table, options={BETWEEN[name]: ",".join(given[1:])})
+        self.frames[key] = batch_read.read(self.spark, table, options={BETWEEN[name]: ",".join(given[1:])})
         words = Words.of(self.text)
         words.skip(start)
         self.spans.append((start, words.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
@@ -132,7 +132,7 @@ class _Named:
             return _collected(self.spark, table)
         if isinstance(table, View):
             return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(*(field.name for field in table.fields))
-        return reads.read(self.spark, table, at=at)
+        return batch_read.read(self.spark, table, at=at)
 
     def shorten(self, column: Node) -> None:
         """Takes the database out of a column's name: the table goes by its own name here."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.spark import session
-from lakekit.spark.door import SparkDoor
-from lakekit.sql import speaking
-from lakekit.sql.asked import Answer, Asked
-from lakekit.sql.words import Words
+from lakekit.spark.sql import SparkDoor
+from lakekit.sql import dispatch
+from lakekit.sql.backend import Answer, Asked
+from lakekit.sql.tokenizer import Words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,5 +40,5 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     """
     session.check(spark)
     door = SparkDoor(spark)
-    found = speaking.done(Asked(door=door, catalog=catalog, words=Words.of(text)))
+    found = dispatch.done(Asked(door=door, catalog=catalog, words=Words.of(text)))
     return door.told(found) if isinstance(found, Answer) else found

@@ -23,22 +23,22 @@ from pyspark.sql import types as spark
 from lakekit import errors
 from lakekit.codec import hashing
 from lakekit.columns import internal
-from lakekit.commit import abandoned
+from lakekit.commit import abort
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import session
 from lakekit.storage.protocol import FileMissing
-from lakekit.write import conform
+from lakekit.write import row_conversion
 from lakekit.write.shares import Cut, Share, Tasks
 from lakekit.write.spot import Remedies
-from lakekit.write.writers import Writers
+from lakekit.write.table_writers import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import polars as pl
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
@@ -108,8 +108,8 @@ def number(job: Job, batch: pa.RecordBatch) -> pa.Array:
     """
     handle = job.handle
     try:
-        pieces = conform.opened(_lifted(job, batch), handle).pieces(handle)
-        frames = [conform.some(frame, handle, job.tasks.names) for frame in pieces]
+        pieces = row_conversion.opened(_lifted(job, batch), handle).pieces(handle)
+        frames = [row_conversion.some(frame, handle, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
@@ -169,7 +169,7 @@ def given(handle: Handle, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.Reco
         yield from answers
     except BaseException:
         with suppress(LakekitError):
-            abandoned.abort(handle, [message for batch in answers for message in _messages(batch)])
+            abort.abort(handle, [message for batch in answers for message in _messages(batch)])
         raise
 
 
@@ -182,7 +182,7 @@ def _share(job: Job, first: pa.RecordBatch) -> Share | None:
 
 def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (_lifted(job, batch) for batch in _gathered(batches if job.cut is None else _of_one_task(batches)))
-    return conform.batches(rows, job.handle, row_kind=job.row_kind, remedies=IN_SPARK)
+    return row_conversion.batches(rows, job.handle, row_kind=job.row_kind, remedies=IN_SPARK)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +192,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         waiting.append(batch)
         rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
-        if rows >= conform.BATCH_ROWS or size_bytes >= GATHERED_BYTES:
+        if rows >= row_conversion.BATCH_ROWS or size_bytes >= GATHERED_BYTES:
             yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
             waiting, rows, size_bytes = [], 0, 0
     if waiting:

@@ -8,7 +8,7 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound
-from lakekit.sql import arithmetic, expressions
+from lakekit.sql import numeric_promotion, expressions
 from lakekit.sql.expressions import Scope, exp
 from lakekit.write.widening import instance
 
@@ -31,7 +31,7 @@ def assigned(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
         return pl.lit(expressions.moment(str(plain.this), dtype, scope), dtype)
     found, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
     if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
-        return found.cast(pl.Decimal(arithmetic.MOST_DIGITS, dtype.scale))  # digits before the point are looked at when it is written
+        return found.cast(pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale))  # digits before the point are looked at when it is written
     if dtype.is_float() and isinstance(have, pl.Decimal):
         return found.cast(pl.Float64).cast(dtype)
     return found.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else found

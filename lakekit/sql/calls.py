@@ -15,17 +15,17 @@ import polars as pl
 
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.options.features import find
-from lakekit.sql.asked import Answer
+from lakekit.sql.backend import Answer
 from lakekit.sql.expressions import Scope, Side, expression, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.sql.asked import Asked, Door, Row
-    from lakekit.sql.words import Words
+    from lakekit.sql.backend import Asked, Door, Row
+    from lakekit.sql.tokenizer import Words
     from lakekit.table.table import Table
 
 _LIMITS = {"long": 2**63, "int": 2**31}

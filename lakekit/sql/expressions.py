@@ -21,10 +21,10 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
-from lakekit.sql import arithmetic
-from lakekit.sql.arithmetic import Number
+from lakekit.sql import numeric_promotion
+from lakekit.sql.numeric_promotion import Number
 from lakekit.sql.excerpt import excerpt, without_secrets
-from lakekit.sql.words import Words
+from lakekit.sql.tokenizer import Words
 
 try:
     import sqlglot
@@ -184,7 +184,7 @@ def refused(node: Node) -> Unsupported:
 
 def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
     value = _value(node)
-    return arithmetic.decimal(value).expr if isinstance(value, Decimal) else pl.lit(value)
+    return numeric_promotion.decimal(value).expr if isinstance(value, Decimal) else pl.lit(value)
 
 
 def _value(node: Node) -> str | int | float | Decimal:
@@ -197,7 +197,7 @@ def _value(node: Node) -> str | int | float | Decimal:
     if "e" in said.lower():
         return float(said)
     value = Decimal(said)
-    if len(value.as_tuple().digits) > arithmetic.MOST_DIGITS:
+    if len(value.as_tuple().digits) > numeric_promotion.MOST_DIGITS:
         raise SchemaMismatch(f"{said} has more digits than a DECIMAL holds")
     return value
 
@@ -207,7 +207,7 @@ def _two(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
     one, other = _beside(left, right, scope), _beside(right, left, scope)
     dtypes = _dtype(one, left, scope), _dtype(other, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = arithmetic.alike(Number(expr=one, dtype=dtypes[0]), Number(expr=other, dtype=dtypes[1]))
+        pair = numeric_promotion.alike(Number(expr=one, dtype=dtypes[0]), Number(expr=other, dtype=dtypes[1]))
         return pair[0].expr, pair[1].expr
     if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
         return _at(left, one, dtypes, scope), _at(right, other, dtypes[::-1], scope)
@@ -313,7 +313,7 @@ def _computed(node: Node, scope: Scope) -> pl.Expr:
         divisor = node.expression.sql("spark")
         msg = f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
         raise Unsupported(msg, feature="catalog.sql")
-    found = arithmetic.computed(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
+    found = numeric_promotion.computed(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
     if found is None:
         raise refused(node)
     return found.expr
@@ -348,7 +348,7 @@ def _neg(node: Node, scope: Scope) -> pl.Expr:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         value = _value(node.this)
         assert not isinstance(value, str)
-        return arithmetic.decimal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
+        return numeric_promotion.decimal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
     return -_wide(node.this, scope)
 
 
@@ -378,7 +378,7 @@ def _among(node: Node, scope: Scope) -> pl.Expr:
     if dtype.is_integer() and known.dtype.is_integer():
         found, known = found.cast(pl.Int64), known.cast(pl.Int64)
     elif isinstance(dtype, pl.Decimal) and isinstance(known.dtype, pl.Decimal):
-        both = pl.Decimal(arithmetic.MOST_DIGITS, max(dtype.scale, known.dtype.scale))
+        both = pl.Decimal(numeric_promotion.MOST_DIGITS, max(dtype.scale, known.dtype.scale))
         found, known = found.cast(both), known.cast(both)
     elif isinstance(dtype, pl.Datetime) and isinstance(known.dtype, pl.Datetime) and dtype.time_zone == known.dtype.time_zone:
         known = known.cast(dtype)
@@ -436,7 +436,7 @@ def _cast(node: Node, scope: Scope) -> pl.Expr:
         kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
         return pl.lit(moment(str(literal.this), kind, scope), kind)
     found, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _wanted(node.args["to"], to)
-    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or arithmetic.casts(dtype, wanted)):
+    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.casts(dtype, wanted)):
         raise refused(node)
     return found.cast(wanted, strict=True)
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import lakekit.change.columns as changes
+import lakekit.ddl.schema_changes as changes
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.meta import tags
-from lakekit.sql import statements
+from lakekit.metadata import tags
+from lakekit.sql import dml
 from lakekit.sql.calls import did, partitions_of, procedure
-from lakekit.sql.words import Words, quoted
+from lakekit.sql.tokenizer import Words, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.sql.asked import Row
+    from lakekit.sql.backend import Row
     from lakekit.sql.calls import Call
 
 
@@ -128,7 +128,7 @@ def _merge_into(call: Call, *, target_table: str, target_alias: str | None, sour
     target = ".".join(quoted(part) for part in name.split(".")) + (f" AS {quoted(target_alias)}" if target_alias else "")
     source = ".".join(quoted(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
-    statements.merge(replace(call.asked, words=Words.of(text)))
+    dml.merge(replace(call.asked, words=Words.of(text)))
     return did()
 
 

@@ -10,17 +10,17 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import SchemaMismatch, Unsupported
-from lakekit.sql.definitions import names
-from lakekit.sql.statements import done
-from lakekit.sql.words import Words
-from lakekit.table.folder_tables import FormatTable
+from lakekit.sql.ddl import names
+from lakekit.sql.dml import done
+from lakekit.sql.tokenizer import Words
+from lakekit.table.format_tables import FormatTable
 from lakekit.types import INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.model.schema import TableSchema
-    from lakekit.sql.asked import Answer, Asked
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.sql.backend import Answer, Asked
     from lakekit.table.table import Table
     from lakekit.types import Field
 

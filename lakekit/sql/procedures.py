@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
-from lakekit.meta import tags
+from lakekit.metadata import tags
 from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of, table_options
-from lakekit.table.folder_tables import ObjectTable
+from lakekit.table.format_tables import ObjectTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.care.outcome import Expired
-    from lakekit.sql.asked import Row
+    from lakekit.maintenance.result import Expired
+    from lakekit.sql.backend import Row
     from lakekit.sql.calls import Call
     from lakekit.table.table import Table
 

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.storage.local import LocalStorage, absolute
 from lakekit.storage.protocol import SupportsConfinement
-from lakekit.storage.store_options import SCHEMES
+from lakekit.storage.object_store_options import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 NOT_PARTS = frozenset(
     {
         *("confinement", "credentials", "environment", "folders", "gathering", "linked", "local", "local_files", "memory", "probe", "protocol"),
-        *("put_once", "refusal", "retry", "store_options", "sync", "together", "turns"),
+        *("atomic_write", "refusal", "retry", "object_store_options", "sync", "together", "turns"),
     }
 )
 """Modules of this folder that no location asks for by name."""
@@ -53,7 +53,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
         path = absolute(text if found is None else _path_of_url(text))
         return LocalStorage().confined([path]), path
     if scheme in SCHEMES:
-        found_storage: tuple[Storage, str] = registry.load("storage", "object").open(text, storage_options)
+        found_storage: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
         return found_storage
     raise Unsupported(
         f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: {', '.join(SCHEMES)}",

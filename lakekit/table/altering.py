@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.change import schema as schemas
-from lakekit.table.opened import Opened
+from lakekit.ddl import schema_writer as schemas
+from lakekit.read.table_core import Opened
 from lakekit.table.schema import Schema
 
 if TYPE_CHECKING:
-    from lakekit.change.columns import TableChange
+    from lakekit.ddl.schema_changes import TableChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

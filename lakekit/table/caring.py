@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
-from lakekit.care import analyze, check, compact, file_indexes, maintain, manifests, orphans, repair, rescale
-from lakekit.care.given import duration_ms
-from lakekit.change import schema as schemas
-from lakekit.change.columns import SetOption
+from lakekit.maintenance import analyze, check, compact, rewrite_file_index as file_indexes, after_commit, manifests, orphan_files, repair, rewrite
+from lakekit.maintenance.arguments import duration_ms
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.table.opened import Opened
+from lakekit.read.table_core import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.bucket.ordered import Strategy
-    from lakekit.care.report import Report
-    from lakekit.commit.outcome import Commit
+    from lakekit.bucket.sort_order import Strategy
+    from lakekit.maintenance.check.report import Report
+    from lakekit.commit.result import Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,7 +52,7 @@ class Caring(Opened):
         handle = self.handle()
         rest = None if idle is None else duration_ms(idle, "idle")
         done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
-        return maintain.after(handle.with_options({"write-only": "false"}), done)
+        return after_commit.after(handle.with_options({"write-only": "false"}), done)
 
     def compact_manifests(self) -> Commit:
         """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
@@ -60,7 +60,7 @@ class Caring(Opened):
         Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
         handle = self.handle()
-        return maintain.after(handle, manifests.compact(handle))
+        return after_commit.after(handle, manifests.compact(handle))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
         """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
@@ -70,23 +70,23 @@ class Caring(Opened):
         was rewritten, the number is what it was, and the same call does it again.
         """
         handle = self.handle()
-        rescale.check(handle, buckets)
-        if rescale.waits_for_compaction(handle):
+        rewrite.check(handle, buckets)
+        if rewrite.waits_for_compaction(handle):
             compact.compact(handle, full=True, where=where)
         before = handle.options.bucket
         if before != buckets:
             schemas.alter(handle, [SetOption(key="bucket", value=str(buckets))])
         handle = self.handle()
         try:
-            done = rescale.rescale(handle, where)
+            done = rewrite.rescale(handle, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
             with suppress(LakekitError):  # what went wrong first is what to tell
-                if before != buckets and not rescale.is_used(handle, buckets):
+                if before != buckets and not rewrite.is_used(handle, buckets):
                     schemas.alter(handle, [SetOption(key="bucket", value=str(before))])
             raise
-        return maintain.after(handle, done)
+        return after_commit.after(handle, done)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
@@ -125,7 +125,7 @@ class Caring(Opened):
         warning says so, unless `external`: give it only where no other table has files there. Raises `Conflict` where so much would go that the metadata looks
         lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
         """
-        return orphans.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
+        return orphan_files.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
 
     def repair(self) -> pl.DataFrame:
         """Makes the hints LATEST and EARLIEST say what is there, after a gap the first snapshot behind it; one row for each that was mended.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.care import maintain
-from lakekit.change import delete as deleting, merge as merging, update as updating
-from lakekit.table.opened import Opened
+from lakekit.maintenance import after_commit
+from lakekit.dml import delete_update as deleting, merge as merging, update as updating
+from lakekit.read.table_core import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
 
-    from lakekit.change.clauses import Clause
-    from lakekit.change.row_change import Changed
-    from lakekit.commit.outcome import Commit
-    from lakekit.meta.handle import Handle
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.row_change import Changed
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -59,4 +59,4 @@ class Changing(Opened):
 
 
 def _done(handle: Handle, changed: Changed) -> Commit:
-    return maintain.after(handle, changed.commit, changed.messages)
+    return after_commit.after(handle, changed.commit, changed.messages)

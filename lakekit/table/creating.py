@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.change import schema as schemas
-from lakekit.change.columns_given import fields_of
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.columns_given import fields_of
 from lakekit.errors import TableAlreadyExists
-from lakekit.meta.handle import Ground, name_of
-from lakekit.model.layout import Layout
+from lakekit.metadata.table_context import Ground, name_of
+from lakekit.model.table_paths import Layout
 from lakekit.model.locations import Locations
 from lakekit.options.secrets import SecretOptions
-from lakekit.options.table import named
+from lakekit.options.table_options import named
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.change.columns_given import SchemaLike
-    from lakekit.model.schema import TableSchema
+    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.care import auto_tags, consumers, expire, expire_partitions
-from lakekit.care.given import before_ms, duration_ms
-from lakekit.table.opened import Opened
+from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
+from lakekit.maintenance.arguments import before_ms, duration_ms
+from lakekit.read.table_core import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from lakekit.care.outcome import Expired
+    from lakekit.maintenance.result import Expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

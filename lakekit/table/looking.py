@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit import registry
-from lakekit.draw import html, text
+from lakekit import plugins
+from lakekit.draw import html, cards
 from lakekit.errors import NotFound
-from lakekit.files.entry_damage import manifest_named
-from lakekit.meta import schemas as schema_files
-from lakekit.read import travel
-from lakekit.system import contents, metadata, tables
-from lakekit.table.opened import Opened
+from lakekit.data_file.entry_damage import manifest_named
+from lakekit.metadata import schemas as schema_files
+from lakekit.read import time_travel
+from lakekit.system_tables import frames, metadata, registry
+from lakekit.read.table_core import Opened
 from lakekit.table.schema import Schema, columns_html
 from lakekit.table.schema_difference import SchemaDifference, difference
-from lakekit.table.summary import health, totals
+from lakekit.inspection.summary import health, totals
 from lakekit.types import quote
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.snapshot import Snapshot
     from lakekit.notebook.browser import Browser
 
@@ -103,25 +103,25 @@ class Looking(Opened):
 
     def manifests(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The manifests of a snapshot, the newest without `at`."""
-        return contents.manifests(*self._at(at))
+        return frames.manifests(*self._at(at))
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The live data files of a snapshot, all levels."""
-        found = self._listing(contents.files, at)
+        found = self._listing(frames.files, at)
         self._seen.files, self._seen.health = totals(found), health(found) if self._seen.handle and self._seen.handle.schema.primary_keys else None
         return found
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The partitions of a snapshot: files, rows and bytes of each."""
-        return self._listing(contents.partitions, at)
+        return self._listing(frames.partitions, at)
 
     def buckets(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The buckets of a snapshot: files, rows, bytes and sorted runs of each."""
-        return self._listing(contents.buckets, at)
+        return self._listing(frames.buckets, at)
 
     def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The index files of a snapshot: hash indexes and deletion vectors."""
-        return self._listing(contents.indexes, at)
+        return self._listing(frames.indexes, at)
 
     def _listing(self, table: Callable[[Handle, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
         handle, snapshot = self._at(at)
@@ -133,7 +133,7 @@ class Looking(Opened):
 
         Reads the snapshots, and the manifests of the newest. Raises `Unsupported` where ipywidgets or Pillow are not installed, naming what installs them.
         """
-        found: Browser = registry.load("notebook", "browser").Browser(self)
+        found: Browser = plugins.load("notebook", "browser").Browser(self)
         return found
 
     def system(self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
@@ -142,13 +142,13 @@ class Looking(Opened):
         Raises `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
         """
         handle = self.handle()
-        return tables.system(handle.with_options(options) if options else handle, name, at)
+        return registry.system(handle.with_options(options) if options else handle, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[Handle, Snapshot | None]:
         handle = self.handle()
-        position = travel.locate(handle, at)
+        position = time_travel.locate(handle, at)
         self._seen.snapshot_id = None if position.snapshot is None else position.snapshot.id
-        return travel.schema_of(handle, position), position.snapshot
+        return time_travel.schema_of(handle, position), position.snapshot
 
     def _facts(self) -> list[tuple[str, Any]]:
         seen = self._seen.handle
@@ -173,10 +173,10 @@ class Looking(Opened):
 
     def __repr__(self) -> str:
         if self._seen.handle is None:
-            return text.card(f"Table {self._called}", self._facts())
+            return cards.card(f"Table {self._called}", self._facts())
         columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.handle.schema.fields)
         few = [(name, said) for name, said in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
-        return text.card(f"Table {self._called}", [("columns", columns), *few])
+        return cards.card(f"Table {self._called}", [("columns", columns), *few])
 
     def _repr_html_(self) -> str:
         card = html.card(f"Table {self._called}", self._facts())

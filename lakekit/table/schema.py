@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.draw import html, words
-from lakekit.format.dtypes import polars_schema
+from lakekit.draw import html, humanize
+from lakekit.format.polars_types import polars_schema
 from lakekit.types.arrow import to_arrow_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field
 
 
@@ -41,9 +41,9 @@ class Schema:
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
-        said = [(words.printable(field.name), words.printable(str(field.type))) for field in self.fields]
-        width = max((words.columns_wide(name) for name, _ in said), default=0)
-        return "\n".join([f"Schema {self.id}", *(f"  {words.pad(name, width)}  {of_type}" for name, of_type in said)])
+        said = [(humanize.printable(field.name), humanize.printable(str(field.type))) for field in self.fields]
+        width = max((humanize.columns_wide(name) for name, _ in said), default=0)
+        return "\n".join([f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in said)])
 
     def _repr_html_(self) -> str:
         return columns_html(self.fields, title=f"Schema {self.id}")

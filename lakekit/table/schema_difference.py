@@ -9,15 +9,15 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html, text
-from lakekit.draw.words import plural
+from lakekit.draw import html, cards
+from lakekit.draw.humanize import plural
 from lakekit.options.secrets import HIDDEN, is_secret
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import DataType, Field
 
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -63,7 +63,7 @@ class SchemaDifference:
         return [(found.change, found.what, _shown(found, found.before), _shown(found, found.after)) for found in self.changes]
 
     def __repr__(self) -> str:
-        return f"{self._title}\n{text.table(_HEAD, self._rows)}" if self.changes else self._title
+        return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
 
     def _repr_html_(self) -> str:
         return html.table(_HEAD, self._rows, title=self._title)

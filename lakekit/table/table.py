@@ -9,9 +9,9 @@ from lakekit.table.caring import Caring
 from lakekit.table.changing import Changing
 from lakekit.table.expiring import Expiring
 from lakekit.table.looking import Looking
-from lakekit.table.reading import Reading
+from lakekit.table.read_methods import Reading
 from lakekit.table.tagging import Tagging
-from lakekit.table.writing import Writing
+from lakekit.table.write_methods import Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.care import auto_tags, branches, consumers, rollback, tags
-from lakekit.care.given import duration_ms, time_ms
-from lakekit.table.opened import Opened
+from lakekit.maintenance import auto_tags, branches, consumers, rollback, tags
+from lakekit.maintenance.arguments import duration_ms, time_ms
+from lakekit.read.table_core import Opened
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from lakekit.care.outcome import Expired
+    from lakekit.maintenance.result import Expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -2,7 +2,7 @@
 
     from lakekit.testing import conformance
 
-    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column: see `lakekit.testing.plugged`
+    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column: see `lakekit.testing.adapters`
     found = conformance.run(reader=read)                # in the shell: lakekit conformance --reader package.module:read
     found.ok, found.counts(), found.frame()
     conformance.run(writer=write, areas=["writes/deduplicate"], drawn=50, seed=7)
@@ -31,18 +31,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.draw import html
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
-from lakekit.table.opening import open as open_table
-from lakekit.testing import known_scripts, plugged, scripts
+from lakekit.table.open_create import open as open_table
+from lakekit.testing import known_scripts, adapters, scripts
 from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import apart, load
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import broken, cases as golden, checks
-from lakekit.testing.golden.cases import Differs
-from lakekit.testing.plugged import Broken, NotThere, Reader, Refusal, Writer
-from lakekit.testing.reads import INCREMENTAL, OTHERWISE, answer, is_difference
+from lakekit.testing.golden import broken, comparison as golden, checks
+from lakekit.testing.golden.comparison import Differs
+from lakekit.testing.adapters import Broken, NotThere, Reader, Refusal, Writer
+from lakekit.testing.recorded_reads import INCREMENTAL, OTHERWISE, answer, is_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,8 +54,8 @@ KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged"
 """What areas begin with."""
 OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
-ITSELF = Reader(name="lakekit", answer=plugged.reader_of(scripts.read).answer)
-ITS_WRITES = Writer(name="lakekit", play=plugged.writer_of(scripts.play).play)
+ITSELF = Reader(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
+ITS_WRITES = Writer(name="lakekit", play=adapters.writer_of(scripts.play).play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +136,8 @@ def run(
     `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`; `told` hears each outcome as it comes.
     Raises `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and it is not installed.
     """
-    read = None if reader is None else reader if isinstance(reader, Reader) else plugged.reader_of(reader)
-    write = None if writer is None else writer if isinstance(writer, Writer) else plugged.writer_of(writer)
+    read = None if reader is None else reader if isinstance(reader, Reader) else adapters.reader_of(reader)
+    write = None if writer is None else writer if isinstance(writer, Writer) else adapters.writer_of(writer)
     outcomes = []
     for case in asked(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
         outcomes.append(_outcome(case))
@@ -185,7 +185,7 @@ _PART = "tables/vectors"
 
 def _needs_hypothesis() -> None:
     """Raises `Unsupported` where it is not installed."""
-    registry.load("testing", "drawn")
+    plugins.load("testing", "drawn")
 
 
 def _outcome(case: Case) -> Outcome:
@@ -270,16 +270,16 @@ def _read(reader: Reader, table: Table, read: Read) -> None:
     _compare(found, read, kinds=changes)
 
 
-def _rows(reader: Reader, path: str, read: Read, options: dict[str, str]) -> tuple[plugged.Rows, bool]:
+def _rows(reader: Reader, path: str, read: Read, options: dict[str, str]) -> tuple[adapters.Rows, bool]:
     if options and not reader.takes_options:
         raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
     given = reader.answer(path, options)
     if read.error is not None:
-        return plugged.told(given, (), ())
-    return plugged.told(given, read.columns, read.types)
+        return adapters.told(given, (), ())
+    return adapters.told(given, read.columns, read.types)
 
 
-def _compare(found: tuple[plugged.Rows, bool], read: Read, *, kinds: bool = False) -> None:
+def _compare(found: tuple[adapters.Rows, bool], read: Read, *, kinds: bool = False) -> None:
     wrong = apart(found[0], read, kinds=kinds)
     if wrong is not None:
         raise Differs("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
@@ -294,7 +294,7 @@ def _damaged(reader: Reader) -> Iterator[Case]:
                     answered = reader.answer(damage.copy(folder), {})
                 except Refusal:
                     return
-            raise Differs("a refusal", "an error", f"{len(plugged.told(answered, (), ())[0])} rows")
+            raise Differs("a refusal", "an error", f"{len(adapters.told(answered, (), ())[0])} rows")
 
         yield Case(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
 
@@ -353,7 +353,7 @@ def _drawn(reader: Reader | None, writer: Writer | None, count: int, seed: int) 
 
 
 def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
-    shrunk = registry.load("testing", "drawn").shrunk
+    shrunk = plugins.load("testing", "drawn").shrunk
 
     def differs(script: Script) -> Outcome | None:
         found = _outcome(Case(area="", name="", ask=lambda: ask(script)))

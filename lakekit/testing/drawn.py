@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
 
-from lakekit.format.dtypes import polars_type
+from lakekit.format.polars_types import polars_type
 from lakekit.testing.expectations import rows_of
 from lakekit.testing.known_scripts import ENGINES
-from lakekit.testing.plugged import KIND
+from lakekit.testing.adapters import KIND
 from lakekit.testing.scripts import Script, Step
 from lakekit.testing.strategies import COMPARABLE, KEYS, ORDERED, field_of, ordered, values
 

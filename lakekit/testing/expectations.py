@@ -32,7 +32,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.columns import drop_columns
-from lakekit.format.dtypes import polars_type
+from lakekit.format.polars_types import polars_type
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part
 from lakekit.types.arrow import timestamp_unit, to_arrow

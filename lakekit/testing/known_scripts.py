@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.testing.plugged import KIND
+from lakekit.testing.adapters import KIND
 from lakekit.testing.scripts import Script, Step
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@
     }
 
 A step is one commit: rows in the order in which they are written, by row kind (an append table takes +I alone); rows that are no longer there afterwards, by
-primary key, or of an append table by values of columns; files merged. Values are encoded as `lakekit.testing.plugged` says. What a step does not name is not
+primary key, or of an append table by values of columns; files merged. Values are encoded as `lakekit.testing.adapters` says. What a step does not name is not
 asked: a writer may flush, compact and number its files as it likes.
 """
 
@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from lakekit.columns import col
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.model.row_kind import SHORT
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.table.creating import create
-from lakekit.table.opening import open as open_table
+from lakekit.table.open_create import open as open_table
 from lakekit.testing import oracle
 from lakekit.testing.expectations import Read, rows_of, series_of
-from lakekit.testing.plugged import KIND
+from lakekit.testing.adapters import KIND
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:

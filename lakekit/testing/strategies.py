@@ -15,9 +15,9 @@ import polars as pl
 from hypothesis import strategies as st
 
 from lakekit.columns import LEVEL
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field, parse, part
 
 if TYPE_CHECKING:

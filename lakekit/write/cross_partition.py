@@ -22,21 +22,21 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit import world
-from lakekit.bucket import read as bucket_rows
-from lakekit.bucket.read import KIND, Merge
+from lakekit.bucket import merge_read as bucket_rows
+from lakekit.bucket.merge_read import KIND, Merge
 from lakekit.codec import binary_row
 from lakekit.columns import KEY, PLACE, cols
 from lakekit.errors import ValueOutOfRange
-from lakekit.files import deletions
-from lakekit.files.places import data_file_paths, place_of
-from lakekit.format.dtypes import polars_schema
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.paths import data_file_paths, place_of
+from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.index_file import DELETION_VECTORS
 from lakekit.model.row_kind import RowKind
 from lakekit.write import partitions
-from lakekit.write.buckets import Placed
-from lakekit.write.dynamic import MOST_BUCKETS, Rule
+from lakekit.write.bucket_assigners import Placed
+from lakekit.write.dynamic_bucket import MOST_BUCKETS, Rule
 from lakekit.write.partitions import Partitions
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.snapshot import Snapshot
 
@@ -277,9 +277,9 @@ def bootstrapped(handle: Handle, snapshot: Snapshot | None) -> KeyPlaces:
 
 def _buckets(handle: Handle, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, Merge]]:
     """The merge of every bucket that may hold keys worth knowing."""
-    entries = manifests.live(handle, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
+    entries = manifest_reader.live(handle, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
     vectors: dict[str, IndexEntry] = {}
-    for entry in manifests.index_entries(handle, snapshot):
+    for entry in manifest_reader.index_entries(handle, snapshot):
         if entry.index_type == DELETION_VECTORS:
             vectors |= {part.file_name: entry for part in entry.ranges}
     rule = rules.of(handle.schema, handle.all_options, table=handle.name)
@@ -300,7 +300,7 @@ def _buckets(handle: Handle, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[
                 paths=tuple(paths[i] for i in rows),
                 rule=rule,
                 in_order=False,
-                deletions=deletions.load(handle, wanted) if wanted else None,
+                deletions=deletion_vector_reader.load(handle, wanted) if wanted else None,
                 snapshot_id=snapshot.id,
             ),
         )

@@ -24,7 +24,7 @@ from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, D
 from lakekit.write.spot import Spot, short
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 _BYTES = DataType(root="VARBINARY", length=MAX_LENGTH)
 _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))

@@ -15,7 +15,7 @@ import polars as pl
 from lakekit.codec import binary_row
 from lakekit.columns import CODE, ROW, col, cols
 from lakekit.errors import ValueOutOfRange
-from lakekit.files.places import partition_values
+from lakekit.data_file.paths import partition_values
 from lakekit.model.partition import text
 from lakekit.model.partition_time import time_ms
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.types import Field
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.arrays import Array, Bools
+    from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.lsm.rule import MergeRule
-    from lakekit.meta.handle import Handle
-    from lakekit.model.schema import TableSchema
-    from lakekit.options.frozen import Frozen
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.options.frozendict import Frozen
 
 ENGINES = ("first-row", "partial-update", "aggregation")
 

@@ -22,18 +22,18 @@ import numpy as np
 
 from lakekit.bucket.restore import Standing
 from lakekit.codec import binary_row, hashing
-from lakekit.meta import snapshots
-from lakekit.write import partitions, route
-from lakekit.write.buckets import CountedBuckets, FixedBuckets, bucket_fields, postponed_count
+from lakekit.metadata import snapshots
+from lakekit.write import partitions, router
+from lakekit.write.bucket_assigners import CountedBuckets, FixedBuckets, bucket_fields, postponed_count
 from lakekit.write.cross_partition import CrossPartition
-from lakekit.write.dynamic import DynamicBuckets
+from lakekit.write.dynamic_bucket import DynamicBuckets
 from lakekit.write.key_hashes import UNKNOWN
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,9 @@ class Cut:
         """
         count, newest = handle.options.bucket, snapshots.latest(handle)
         known = None if newest is None else newest.id
-        if batch and route.places_postponed(handle):
+        if batch and router.places_postponed(handle):
             return Cut(tasks=parallelism, assigners=parallelism, snapshot_id=known)
-        match route.assigner(handle):
+        match router.assigner(handle):
             case CrossPartition():
                 return Cut(tasks=1, assigners=1, snapshot_id=known)
             case DynamicBuckets(rule=rule):
@@ -102,7 +102,7 @@ class Tasks:
         """For the writers of a cut."""
         found: FixedBuckets | CountedBuckets | DynamicBuckets | None = None
         fields = handle.schema.key_fields
-        if batch and route.places_postponed(handle):
+        if batch and router.places_postponed(handle):
             snapshot = None if cut.snapshot_id is None else snapshots.read(handle, cut.snapshot_id)
             standing = Standing.of(handle, snapshot)
             found = CountedBuckets(handle=handle, count=lambda partition: postponed_count(handle, standing, partition))

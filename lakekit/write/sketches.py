@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.schema import TableSchema
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.table_schema import TableSchema
 
 
 def check(frame: pl.DataFrame, handle: Handle, first_row: int) -> None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.format import dtypes
+from lakekit.format import polars_types
 from lakekit.types import INTEGERS, TIMESTAMPS, DataType, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def schema_changes(data_schema: Mapping[str, pl.DataType], handle: Handle, *, ro
         if name in known:
             found += [] if name in fixed else _grown((name,), known[name].type, dtype, handle)
         elif name != row_kind:
-            found.append(AddedColumn(path=(name,), type=dtypes.paimon_type(dtype, name)))
+            found.append(AddedColumn(path=(name,), type=polars_types.paimon_type(dtype, name)))
     return found
 
 
@@ -64,7 +64,7 @@ def _grown(path: tuple[str, ...], held: DataType, dtype: pl.DataType, handle: Ha
             if field.name in known:
                 yield from _grown(inner, known[field.name].type, instance(field.dtype), handle)
             else:
-                yield AddedColumn(path=inner, type=dtypes.paimon_type(field.dtype, ".".join(inner)))
+                yield AddedColumn(path=inner, type=polars_types.paimon_type(field.dtype, ".".join(inner)))
     elif held.root == "ARRAY" and isinstance(dtype, (pl.List, pl.Array)):
         yield from _grown((*path, "element"), part(held.element), instance(dtype.inner), handle)
     elif held.root == "MAP" and isinstance(dtype, pl.Map):
@@ -79,7 +79,7 @@ def _wider(held: DataType, dtype: pl.DataType) -> DataType | None:
     """The type that holds the values of `held` and of `dtype`; None where that is `held` itself, or none."""
     if dtype.is_nested() or isinstance(dtype, (pl.Null, pl.Object)):
         return None
-    own = dtypes.paimon_type(dtype)
+    own = polars_types.paimon_type(dtype)
     if held.root in INTEGERS and own.root in INTEGERS:
         return replace(held, root=own.root) if INTEGERS.index(own.root) > INTEGERS.index(held.root) else None
     if (held.root, own.root) == ("FLOAT", "DOUBLE"):

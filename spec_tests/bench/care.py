@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 import lakekit as lk
-from lakekit.care import orphans
-from lakekit.files import places
-from lakekit.read import following
+from lakekit.maintenance import orphan_files
+from lakekit.data_file import paths
+from lakekit.read import stream as following
 from lakekit.world import World
 from spec_tests.bench import indexed
 from spec_tests.bench.writes import Line, Spent, line, spent
 
 if TYPE_CHECKING:
     from lakekit import CommitMessage
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 BUCKETS = 10
 """Files that each commit of the table that expires replaces."""
@@ -127,7 +127,7 @@ class Bench:
         with table.writer() as writer:
             writer.write(pl.DataFrame({"part": range(parts)}, schema={"part": pl.Int32()}).with_columns(k=pl.lit(0, pl.Int64()), v=pl.lit(0.0)))
             for number, message in enumerate(writer.prepare(), 1):
-                folder, (file,) = Path(handle.layout.bucket_dir(places.partition_path(handle, message.partition), 0)), message.new_files
+                folder, (file,) = Path(handle.layout.bucket_dir(paths.partition_path(handle, message.partition), 0)), message.new_files
                 names = [file.name, *(f"data-{uuid.uuid4()}-0.parquet" for _ in range(count // parts - 1))]
                 for name in names[1:]:
                     (folder / name).write_bytes(b".")
@@ -168,7 +168,7 @@ def unlinked(paths: list[str]) -> None:
 
 
 def dry(handle: Handle) -> pl.DataFrame:
-    return orphans.remove(handle, older_than=timedelta(0), dry_run=True, force=False)
+    return orphan_files.remove(handle, older_than=timedelta(0), dry_run=True, force=False)
 
 
 def walked(directory: str) -> float:

@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
-from lakekit.commit import publish
-from lakekit.files.places import data_file_paths
-from lakekit.meta.handle import open_handle
+from lakekit.commit import committer
+from lakekit.data_file.paths import data_file_paths
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read import scan as scans
-from lakekit.read.plan import ANYWHERE
-from lakekit.spark import cut
+from lakekit.read import table_scan as scans
+from lakekit.read.planner import ANYWHERE
+from lakekit.spark import tasks
 from lakekit.world import World
 from spec_tests.bench.plan_entries import COLUMNS, data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
 
 FILES, FILES_A_BUCKET, SLOTS = 20_000, 10, 64
@@ -80,7 +80,7 @@ def job(handle: Handle, count: int, each: int) -> None:
     plan = told(f"{kind}: a cold plan", count, lambda: scans.scan(cold).plans(ANYWHERE)[0])
     if kind == "append":
         told(f"{kind}: paths for Spark's reader", count, lambda: data_file_paths(handle, plan.entries), lambda paths: sum(map(len, paths)))
-    told(f"{kind}: its tasks", count, lambda: cut.tasks(plan, plan.raw, SLOTS), lambda tasks: sum(map(len, tasks)))
+    told(f"{kind}: its tasks", count, lambda: tasks.tasks(plan, plan.raw, SLOTS), lambda tasks: sum(map(len, tasks)))
 
 
 def message(handle: Handle, files: list[DataFile], bucket: int) -> CommitMessage:
@@ -91,7 +91,7 @@ def message(handle: Handle, files: list[DataFile], bucket: int) -> CommitMessage
 
 
 def put(handle: Handle, messages: list[CommitMessage], number: int) -> None:
-    publish.publish(handle, messages, commit_user=f"bench-{number}", identifier=BATCH_IDENTIFIER, is_new_user=True)
+    committer.publish(handle, messages, commit_user=f"bench-{number}", identifier=BATCH_IDENTIFIER, is_new_user=True)
 
 
 def metadata(handle: Handle) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.lsm import merge, rule
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field, parse
 
 VALUES = {

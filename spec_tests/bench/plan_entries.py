@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 
-from lakekit.codec import avro, avro_columns, binary_row
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import Handle, open_handle
-from lakekit.model import entries, entry_files, manifest
+from lakekit.codec import avro_container, avro_columns, binary_row
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import Handle, open_handle
+from lakekit.model import manifest_entries, entry_files, manifests
 from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.entries import ADD, DELETE, Entries
+from lakekit.model.manifest_entries import ADD, DELETE, Entries
 from lakekit.model.entry_files import Manifest
-from lakekit.model.manifest import ManifestFile
+from lakekit.model.manifests import ManifestFile
 from lakekit.types import Field, parse
 from lakekit.world import World
 
@@ -81,8 +81,8 @@ def some_entries(luck: random.Random, number: int, count: int) -> Entries:
         kind = DELETE if i % 10 == 9 else ADD
         file = file if kind == DELETE else data_file(luck)
         bucket = (i - (kind == DELETE)) % 16
-        found.append(entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=16))
-    return entries.concat(found)
+        found.append(manifest_entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=16))
+    return manifest_entries.concat(found)
 
 
 def put_manifest(root: Path, name: str, found: Entries) -> ManifestFile:
@@ -97,7 +97,7 @@ def put_snapshot(root: Path, number: int, base: list[ManifestFile], delta: list[
     names = {}
     for kind, files in (("base", base), ("delta", delta)):
         names[kind] = f"manifest-list-{number}-{kind}"
-        (root / "manifest" / names[kind]).write_bytes(manifest.encode_list(files))
+        (root / "manifest" / names[kind]).write_bytes(manifests.encode_list(files))
     says = {
         "version": 3,
         "id": number,
@@ -153,8 +153,8 @@ def main() -> None:
         make_table(root, count, each)
         handle = open_handle(str(root))
         one, two = snapshots.read(handle, 1), snapshots.read(handle, 2)
-        blobs = [Manifest(file.name, (root / "manifest" / file.name).read_bytes()) for file in manifests.manifest_files(handle, one)]
-        blocks = sum(len(avro.open_container(blob.data).blocks) for blob in blobs)
+        blobs = [Manifest(file.name, (root / "manifest" / file.name).read_bytes()) for file in manifest_reader.manifest_files(handle, one)]
+        blocks = sum(len(avro_container.open_container(blob.data).blocks) for blob in blobs)
         print(f"{count} manifests, {count * each} entries, {sum(len(blob.data) for blob in blobs)} bytes, {blocks} blocks")
 
         def fresh() -> Handle:
@@ -163,16 +163,16 @@ def main() -> None:
         warm = fresh()
 
         def again() -> Entries:
-            return manifests.live(replace(warm, world=warmed(warm, one)), two)
+            return manifest_reader.live(replace(warm, world=warmed(warm, one)), two)
 
         def by_fastavro() -> list[Any]:
             found = []
-            for path in (file.name for file in manifests.manifest_files(fresh(), one)):
+            for path in (file.name for file in manifest_reader.manifest_files(fresh(), one)):
                 found += fastavro.reader(io.BytesIO((root / "manifest" / path).read_bytes()))
             return found
 
         def values() -> int:
-            return sum(len(avro_columns.read_records(avro.open_container(blob.data))) for blob in blobs)
+            return sum(len(avro_columns.read_records(avro_container.open_container(blob.data))) for blob in blobs)
 
         assert len(by_fastavro()) == count * each
         warmed(warm, one)
@@ -180,11 +180,11 @@ def main() -> None:
             rounds,
             {
                 "fastavro: read, decode to dicts": by_fastavro,
-                "ours: lists, read, decode, fold, cold": lambda: manifests.live(fresh(), one),
-                "ours: inflate only": lambda: [avro.open_container(blob.data) for blob in blobs],
+                "ours: lists, read, decode, fold, cold": lambda: manifest_reader.live(fresh(), one),
+                "ours: inflate only": lambda: [avro_container.open_container(blob.data) for blob in blobs],
                 "ours: decode only": lambda: entry_files.decode(blobs),
                 "ours: decode a value at a time": values,
-                "ours: again, nothing new": lambda: manifests.live(warm, one),
+                "ours: again, nothing new": lambda: manifest_reader.live(warm, one),
                 "ours: first plan, then one new snapshot (sum)": again,
             },
         )
@@ -193,7 +193,7 @@ def main() -> None:
 def warmed(handle: Handle, snapshot: Snapshot) -> World:
     """A world that knows everything of a snapshot and nothing newer."""
     world = World()
-    manifests.live(replace(handle, world=world), snapshot)
+    manifest_reader.live(replace(handle, world=world), snapshot)
     return world
 
 

@@ -23,8 +23,8 @@ from pyspark.sql import Window, functions as sql
 
 import lakekit as lk
 import lakekit.spark as ls
-from lakekit.files.places import data_file_paths
-from lakekit.meta import manifests, snapshots
+from lakekit.data_file.paths import data_file_paths
+from lakekit.metadata import manifest_reader, snapshots
 from spec_tests.bench.worker import WithoutPandas
 from spec_tests.bench.writes import Line, Spent, line, spent
 
@@ -157,7 +157,7 @@ def files(table: lk.Table) -> list[str]:
     handle = table.handle()
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    return data_file_paths(handle, manifests.live(handle, snapshot))
+    return data_file_paths(handle, manifest_reader.live(handle, snapshot))
 
 
 def main() -> None:

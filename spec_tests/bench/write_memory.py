@@ -18,9 +18,9 @@ import polars as pl
 import pyarrow as pa
 
 import lakekit as lk
-from lakekit.commit.publish import publish_once
+from lakekit.commit.committer import publish_once
 from lakekit.model.commit_message import CommitMessage
-from lakekit.write.dynamic import DynamicBuckets
+from lakekit.write.dynamic_bucket import DynamicBuckets
 from spec_tests.bench.rows import columns, mixed
 from spec_tests.bench.worker import memory_mb
 

@@ -12,17 +12,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
-from lakekit.model import entries, entry_files, manifest
+from lakekit.model import manifest_entries, entry_files, manifests
 from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.entries import ADD, DELETE
-from lakekit.model.manifest import ManifestFile
+from lakekit.model.manifest_entries import ADD, DELETE
+from lakekit.model.manifests import ManifestFile
 from lakekit.types import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lakekit.model.entries import Entries
+    from lakekit.model.manifest_entries import Entries
 
 START_MS = 1_774_947_600_000
 """When the first snapshot was: 2026-03-31, nine in the morning."""
@@ -127,7 +127,7 @@ class Written:
         for kind, file in changed:
             together.setdefault((kind, file.day), []).append(file.fact())
         parts = [_entries(kind, day, files) for (kind, day), files in together.items()]
-        data = entry_files.encode(entries.concat(parts))
+        data = entry_files.encode(manifest_entries.concat(parts))
         name, days = f"manifest-{self.snapshot_id:02d}", sorted({file.day for _, file in changed})
         (self.root / "manifest" / name).write_bytes(data)
         return ManifestFile(
@@ -141,12 +141,12 @@ class Written:
 
     def _list(self, end: str, files: Sequence[ManifestFile]) -> str:
         name = f"manifest-list-{self.snapshot_id:02d}-{end}"
-        (self.root / "manifest" / name).write_bytes(manifest.encode_list(files))
+        (self.root / "manifest" / name).write_bytes(manifests.encode_list(files))
         return name
 
 
 def _entries(kind: int, day: str, files: Sequence[DataFile]) -> Entries:
-    return entries.of_files(files, kind=kind, partition=row([day], DAY), bucket=0, total_buckets=1)
+    return manifest_entries.of_files(files, kind=kind, partition=row([day], DAY), bucket=0, total_buckets=1)
 
 
 def story(root: Path) -> None:

@@ -9,7 +9,7 @@ from spec_tests.browser import look
 
 CELLS = [
     """import lakekit as lk
-from lakekit.notebook.bytes import Bytes
+from lakekit.notebook.hexdump import Bytes
 from lakekit.testing.fixtures import fixtures
 folder = fixtures() / "flights" / "table" / "manifest"
 h = lk.hex(min(path for path in folder.iterdir() if path.name.startswith("manifest-") and "list" not in path.name))

@@ -18,7 +18,7 @@ def opened(chrome, tmp_path_factory):
 
     def open_one(root, **how):
         target = root.with_suffix(".html")
-        done = subprocess.run([sys.executable, "-m", "lakekit.cli", "browse", str(root), "-o", str(target)], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-m", "lakekit.cli.main", "browse", str(root), "-o", str(target)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         contexts.append(chrome.new_context(viewport=chromium.VIEWPORT, offline=True, **how))
         watches.append(chromium.Watch(contexts[-1]))

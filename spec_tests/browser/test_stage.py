@@ -12,7 +12,7 @@ from spec_tests.crowd import times_alone
 
 STAGE = """
 import ipywidgets
-from lakekit.notebook.stage import Spot, Stage
+from lakekit.notebook.canvas import Spot, Stage
 stage = Stage()
 def spots(count):
     return [Spot(key=f"f{n}", name=f"file {n}", hint=f"hint of {n}", left=n / count, width=1 / count, top=8, height=20, color="#1b9e77") for n in range(count)]

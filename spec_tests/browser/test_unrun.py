@@ -8,10 +8,10 @@ import nbformat
 import pytest
 
 import lakekit as lk
-from lakekit.notebook.bytes import Bytes
+from lakekit.notebook.hexdump import Bytes
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.snapshots import Timeline
+from lakekit.notebook.panels import Timeline
 from spec_tests.notebooks.execute import NOTEBOOKS
 
 VIEW = "application/vnd.jupyter.widget-view+json"

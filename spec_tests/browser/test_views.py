@@ -16,8 +16,8 @@ CELLS = [
     """import lakekit as lk
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.snapshots import Timeline
-from lakekit.table.picture import planned_files
+from lakekit.notebook.panels import Timeline
+from lakekit.inspection.levels import planned_files
 t = lk.open('story')""",
     "timeline = Timeline(t); timeline",
     "manifests = Manifests(t); manifests",

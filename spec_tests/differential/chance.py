@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import lakekit as lk
 from lakekit.errors import LakekitError
 from lakekit.testing.expectations import Case, Read, beyond_polars, canonical, difference, load, rows_of, without
-from lakekit.testing.reads import INCREMENTAL, answer
+from lakekit.testing.recorded_reads import INCREMENTAL, answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

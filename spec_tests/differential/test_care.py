@@ -18,8 +18,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.care import auto_tags, expire
-from lakekit.meta import snapshots
+from lakekit.maintenance import auto_tags, expire
+from lakekit.metadata import snapshots
 from spec_tests.differential.judge import told_rows
 from spec_tests.differential.players import ByLakekit, ByReference
 from spec_tests.differential.scripts import Compact, Write

@@ -9,7 +9,7 @@ import pytest
 import lakekit as lk
 from lakekit.bucket import clustered
 from lakekit.bucket.restore import Standing
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from lakekit.types import parse
 from spec_tests.differential.players import frame
 

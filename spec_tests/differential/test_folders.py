@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.local import LocalStorage
-from lakekit.table.folder_tables import define_object_table
+from lakekit.table.format_tables import define_object_table
 from lakekit.testing.expectations import canonical, rows_of
 from lakekit.types import parse
 from spec_tests.differential.judge import Folder, Refused

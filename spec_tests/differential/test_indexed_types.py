@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakekit as lk
-from lakekit import registry
+from lakekit import plugins
 from lakekit.errors import Unsupported
 from spec_tests.differential.judge import Refused
 from spec_tests.laws.test_indexed_types import VALUES
@@ -13,7 +13,7 @@ from spec_tests.laws.test_indexed_types import VALUES
 pytestmark = pytest.mark.reference
 
 
-@pytest.mark.parametrize("kind", sorted(registry.names("index")))
+@pytest.mark.parametrize("kind", sorted(plugins.names("file_index")))
 def test_indexes_take_the_types_that_the_engine_writes(judge, tmp_path, kind):
     engine, ours = [], []
     options = {"bucket": "-1", f"file-index.{kind}.columns": "v"}

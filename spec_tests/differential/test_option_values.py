@@ -1,4 +1,4 @@
-"""The engine takes these values when a table is made, and fails by them at a write or a read: the rules of `change/option_values.py` are its own."""
+"""The engine takes these values when a table is made, and fails by them at a write or a read: the rules of `ddl/option_values.py` are its own."""
 
 from __future__ import annotations
 

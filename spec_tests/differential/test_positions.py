@@ -15,7 +15,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.read.starting import STREAMED
+from lakekit.read.stream_start import STREAMED
 from lakekit.testing.expectations import difference
 from spec_tests.differential.chance import FAULTS
 from spec_tests.differential.judge import Refused

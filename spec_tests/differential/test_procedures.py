@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakekit as lk
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from spec_tests.differential.test_care import files
 
 if TYPE_CHECKING:

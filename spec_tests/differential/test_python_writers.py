@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.testing.expectations import FIXTURES, apart, load, rows_of
-from lakekit.testing.reads import answer
+from lakekit.testing.recorded_reads import answer
 from spec_tests.differential.judge import Refused
 
 ARCHIVE = Path(FIXTURES, "writers", "tables.tar.xz")

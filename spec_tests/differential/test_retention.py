@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakekit as lk
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from spec_tests.differential.judge import Refused
 from spec_tests.differential.players import frame, kind_of, refusals, rows_read
 from spec_tests.reliability.kept import needed, on_disk

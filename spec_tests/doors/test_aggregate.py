@@ -10,8 +10,8 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
-from lakekit.index import exact
-from lakekit.read import aggregate, totals
+from lakekit.file_index import exact
+from lakekit.read import aggregate_pushdown, totals
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT", "s": "STRING", "r": "DOUBLE"}
 INDEXED = {"file-index.bsi.columns": "k,v", "file-index.bitmap.columns": "s", "file-index.in-manifest-threshold": "1 mb"}
@@ -57,10 +57,10 @@ def test_rows_are_not_looked_for_where_no_index_says_what_they_come_to(tmp_path,
 
 def test_many_small_files_are_decoded_where_a_condition_would_have_to_be_asked_of_each(tmp_path, monkeypatch):
     table = filled(tmp_path / "t")
-    monkeypatch.setattr(aggregate, "_FEW_FILES", 3)
+    monkeypatch.setattr(aggregate_pushdown, "_FEW_FILES", 3)
     check(table, 4, pl.col("s") == "a")
     check(table, 0)
-    monkeypatch.setattr(aggregate, "_FEW_ROWS", 10)
+    monkeypatch.setattr(aggregate_pushdown, "_FEW_ROWS", 10)
     check(table, 0, pl.col("s") == "a")
 
 

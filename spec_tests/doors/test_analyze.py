@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.care import analyze, distinct
+from lakekit.maintenance import analyze, distinct
 from lakekit.errors import StorageFailed
-from lakekit.meta import snapshots, statistics
+from lakekit.metadata import snapshots, statistics
 
 COLUMNS = {
     "k": "INT NOT NULL",
@@ -189,7 +189,7 @@ def test_a_commit_that_fails_leaves_no_file(tmp_path, monkeypatch):
     def refused(*_):
         raise StorageFailed("no space left", path="x")
 
-    monkeypatch.setattr("lakekit.care.analyze.attempt.run", refused)
+    monkeypatch.setattr("lakekit.maintenance.analyze.attempt.run", refused)
     with pytest.raises(StorageFailed):
         table.analyze()
     assert not list((tmp_path / "statistics").glob("*"))

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import BranchNotFound, InvalidOption, TableNotFound, TagNotFound
-from lakekit.meta import tags
+from lakekit.metadata import tags
 from spec_tests.doors.test_bad_writes import refused
 
 SCHEMA = {"dt": "STRING", "v": "INT"}
@@ -69,7 +69,7 @@ def test_places_of_consumers_that_are_none(table, given):
 
 
 def test_a_consumer_that_nobody_can_read_is_forgotten(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("lakekit.meta.torn.WAIT_MS", 0)
+    monkeypatch.setattr("lakekit.metadata.metadata_io.WAIT_MS", 0)
     table.reset_consumer("c", next_snapshot=1)
     (tmp_path / "t" / "consumer" / "consumer-c").write_text("{")
     with pytest.raises(lk.Corrupt, match="reset_consumer"):
@@ -132,7 +132,7 @@ def test_names_that_are_too_long_are_said_to_be(table, name):
 
 @pytest.mark.parametrize("name", ["tag/tag-a", "snapshot/snapshot-1"])
 def test_what_keeps_files_and_cannot_be_read_says_what_to_do(table, tmp_path, monkeypatch, name):
-    monkeypatch.setattr("lakekit.meta.torn.WAIT_MS", 0)
+    monkeypatch.setattr("lakekit.metadata.metadata_io.WAIT_MS", 0)
     table.create_tag("a", at=2)
     (tmp_path / "t" / name).write_text("{")
     for call in (lambda: table.expire_snapshots(retain_max=1, retain_min=1, dry_run=True), table.remove_orphans):
@@ -157,7 +157,7 @@ def test_a_list_that_is_lost_stops_every_deletion(table, tmp_path, call):
 
 def test_a_tag_that_cannot_be_read_goes_alone(tmp_path, monkeypatch):
     """Nobody knows which files it needs: they stay, and are orphans where only it needed them. Until it goes nothing else may."""
-    monkeypatch.setattr("lakekit.meta.torn.WAIT_MS", 0)
+    monkeypatch.setattr("lakekit.metadata.metadata_io.WAIT_MS", 0)
     table = lk.create(tmp_path / "t", {"k": "INT"}, options={"bucket": "-1", "tag.create-success-file": "true"})
     for number in range(4):
         table.append([{"k": number}])

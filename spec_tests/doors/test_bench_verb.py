@@ -7,13 +7,13 @@ import json
 import pytest
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 from lakekit.testing.bench import NAMES, bench, made
 from lakekit.testing.fixtures import fixtures
 
 
 def shown(arguments, capsys):
-    code = cli.main(["bench", *arguments])
+    code = main.main(["bench", *arguments])
     out, err = capsys.readouterr()
     return code, out, err
 

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.notebook.browser import Browser
-from lakekit.table.standing import standing_of
+from lakekit.inspection.standing import standing_of
 from spec_tests.browser import tables
 from spec_tests.doors.views import TABLES, copied, in_memory, table
 from spec_tests.house.source import ROOT

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import lakekit as lk
-from lakekit.care import clone as cloning
+from lakekit.maintenance import clone as cloning
 from lakekit.catalog.metastores.jdbc import Jdbc
 from lakekit.errors import StorageFailed
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.doors.hive_server import serve
 
@@ -122,7 +122,7 @@ def test_files_at_external_paths_come_home(cat, tmp_path):
     assert list((tmp_path / "out").rglob("*.parquet"))
     expected, copy = rows(source), cat.clone("shop.orders", "copies.new")
     assert not [key for key in copy.options if "external" in key]
-    assert manifests.live(copy.handle(), snapshots.latest(copy.handle())).column("external_path").null_count == len(copy.files())
+    assert manifest_reader.live(copy.handle(), snapshots.latest(copy.handle())).column("external_path").null_count == len(copy.files())
     for path in (tmp_path / "out").rglob("*.parquet"):
         path.unlink()
     assert rows(copy) == expected
@@ -199,7 +199,7 @@ def test_what_is_refused_before_anything_is_made(cat, tmp_path):
 
 def test_a_snapshot_that_expires_meanwhile_is_told(cat, monkeypatch):
     source = made(cat, {"bucket": "1"})
-    live = manifests.live
+    live = manifest_reader.live
 
     def expired(handle, snapshot):
         found = live(handle, snapshot)

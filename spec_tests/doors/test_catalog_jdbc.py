@@ -13,7 +13,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.catalog.jdbc_lock import Lock
-from lakekit.catalog.settings import Settings
+from lakekit.catalog.options import Settings
 from lakekit.catalog.uris import address, hidden
 from lakekit.storage.local import LocalStorage
 from lakekit.world import World
@@ -138,7 +138,7 @@ def test_a_rename_that_fails_leaves_rows_and_files_as_they_were(connect, ask, tm
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_lost_answer_leaves_a_table_or_none(connect, ask, tmp_path, monkeypatch, is_done):
-    from lakekit.catalog.sessions import Session
+    from lakekit.catalog.jdbc_session import Session
 
     cat = connect()
     cat.create_database("shop")
@@ -400,10 +400,10 @@ def test_a_file_that_is_no_database_is_named(connect, tmp_path):
 def test_a_driver_that_is_not_installed_is_named_with_its_extra(tmp_path, monkeypatch):
     import sys
 
-    from lakekit import registry
+    from lakekit import plugins
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "lakekit.catalog.dialects.postgresql", raising=False)
-    registry._parts.cache_clear()
+    plugins._parts.cache_clear()
     with pytest.raises(lk.Unsupported, match=r"'postgresql' of catalog/dialects needs psycopg: pip install 'lakekit\[postgresql\]'"):
         lk.connect(tmp_path, metastore="jdbc", uri="postgresql://h/db").databases()

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 from lakekit.errors import (
     ColumnNotFound,
     DatabaseNotFound,
@@ -320,10 +320,10 @@ def test_sqlglot_is_not_there(cat, monkeypatch):
 
 def test_in_the_shell(cat, tmp_path, capsys, monkeypatch):
     lake = str(tmp_path / "lake")
-    assert cli.main(["sql", lake, "SELECT id, d FROM shop.orders WHERE id < 3 ORDER BY id", "--format", "json"]) == 0
+    assert main.main(["sql", lake, "SELECT id, d FROM shop.orders WHERE id < 3 ORDER BY id", "--format", "json"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"id": 1, "d": "2024-03-31"}, {"id": 2, "d": "2024-04-01"}]
     monkeypatch.setattr(sys, "stdin", __import__("io").StringIO("USE shop; DELETE FROM orders WHERE id > 1; SELECT count(*) AS n FROM orders"))
-    assert cli.main(["sql", lake, "--format", "tsv"]) == 0
+    assert main.main(["sql", lake, "--format", "tsv"]) == 0
     assert capsys.readouterr().out.split() == ["n", "1"]
-    assert cli.main(["sql", lake, "SELECT * FROM shop.nope"]) != 0
+    assert main.main(["sql", lake, "SELECT * FROM shop.nope"]) != 0
     assert "nope" in capsys.readouterr().err

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
-from lakekit.care.report import Finding, Report
-from lakekit.cli import FINE, PROBLEM, main
-from lakekit.meta import manifests, snapshots
-from lakekit.model import entry_files, hint, index_manifest, manifest
-from lakekit.model.entries import Entries
+from lakekit.maintenance.check.report import Finding, Report
+from lakekit.cli.main import FINE, PROBLEM, main
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model import entry_files, hint, index_manifest, manifests
+from lakekit.model.manifest_entries import Entries
 from spec_tests.doors.hostile import MARK, PAYLOADS, plain
 from spec_tests.doors.test_html_payloads import Read
 from spec_tests.doors.views import CASES, TABLES, in_memory, table
@@ -48,7 +48,7 @@ class Copy:
         self.storage = self.table.storage
         self.handle = self.table.handle()
         self.snapshot = snapshots.latest(self.handle)
-        self.live = manifests.live(self.handle, self.snapshot)
+        self.live = manifest_reader.live(self.handle, self.snapshot)
         self.files = self.table.files()
         self.said = {}
 
@@ -76,12 +76,12 @@ class Copy:
 
     def commit(self, **members):
         """Makes the entries those of the newest snapshot."""
-        layout, (first, *_) = self.handle.layout, manifests.manifest_files(self.handle, self.snapshot)
+        layout, (first, *_) = self.handle.layout, manifest_reader.manifest_files(self.handle, self.snapshot)
         data = entry_files.encode(self.live)
         self.storage.put(layout.manifest("manifest-planted-0"), data)
         listed = replace(first, name="manifest-planted-0", size_bytes=len(data), num_added_files=len(self.live), num_deleted_files=0, **self.said)
         for name, files in (("base", [replace(listed, min_level=None, max_level=None, min_bucket=None, max_bucket=None)]), ("delta", [])):
-            data = manifest.encode_list(files)
+            data = manifests.encode_list(files)
             self.storage.put(layout.manifest(f"manifest-list-planted-{name}"), data)
             members |= {f"{name}_manifest_list": f"manifest-list-planted-{name}", f"{name}_manifest_list_size": len(data)}
         rows = int(self.live.numbers("row_count").sum())
@@ -90,13 +90,13 @@ class Copy:
 
     def index(self, change):
         """The index manifest changed."""
-        entries = change(manifests.index_entries(self.handle, self.snapshot))
+        entries = change(manifest_reader.index_entries(self.handle, self.snapshot))
         self.storage.put(self.handle.layout.manifest("index-manifest-planted-0"), index_manifest.encode(entries))
         self.commit(index_manifest="index-manifest-planted-0")
         return entries
 
     def index_path(self):
-        entry = manifests.index_entries(self.handle, self.snapshot)[0]
+        entry = manifest_reader.index_entries(self.handle, self.snapshot)[0]
         return self.handle.layout.index(entry.file_name, bucket=entry.bucket), entry
 
 
@@ -133,8 +133,8 @@ def list_miscounts(copy):
     copy.said = {"schema_id": 0}
     copy.commit()
     layout = copy.handle.layout
-    [one] = manifest.decode_list(copy.storage.read(layout.manifest("manifest-list-planted-base")))
-    data = manifest.encode_list([replace(one, num_added_files=one.num_added_files + 1)])
+    [one] = manifests.decode_list(copy.storage.read(layout.manifest("manifest-list-planted-base")))
+    data = manifests.encode_list([replace(one, num_added_files=one.num_added_files + 1)])
     copy.storage.put(layout.manifest("manifest-list-planted-base"), data)
     told = json.loads(copy.storage.read(layout.snapshot(copy.snapshot.id))) | {"baseManifestListSize": len(data)}
     copy.storage.put(layout.snapshot(copy.snapshot.id), json.dumps(told).encode())

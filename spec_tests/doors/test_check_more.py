@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
-from lakekit.codec import index_container
-from lakekit.meta import snapshots
-from lakekit.model import manifest
+from lakekit.file_index import container
+from lakekit.metadata import snapshots
+from lakekit.model import manifests
 from spec_tests.doors.test_check import Copy
 from spec_tests.doors.views import TABLES
 
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr("lakekit.meta.torn.WAIT_MS", 0)
+    monkeypatch.setattr("lakekit.metadata.metadata_io.WAIT_MS", 0)
     made = lk.create(tmp_path / "t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1", "write-only": "true"})
     for number in range(4):
         made.upsert([{"k": number, "v": "a"}])
@@ -184,8 +184,8 @@ def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
     table.append([{"p": partition, "v": 1}])
     snapshot = snapshots.latest(table.handle())
     path = tmp_path / "t" / "manifest" / snapshot.delta_manifest_list
-    [one] = manifest.decode_list(path.read_bytes())
-    data = manifest.encode_list([replace(one, partition_stats=replace(one.partition_stats, null_counts=(0,)))])
+    [one] = manifests.decode_list(path.read_bytes())
+    data = manifests.encode_list([replace(one, partition_stats=replace(one.partition_stats, null_counts=(0,)))])
     path.write_bytes(data)
     where = tmp_path / "t" / "snapshot" / "snapshot-1"
     where.write_bytes(replace(snapshot, delta_manifest_list_size=len(data)).to_json())
@@ -240,11 +240,11 @@ def test_a_file_index_that_is_cut_anywhere(indexed):
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
 def test_each_of_the_indexes_of_a_column_is_asked(indexed, kind):
     made, path = indexed
-    own = index_container.decode(path.read_bytes())
+    own = container.decode(path.read_bytes())
     made.append([{"v": number + 1000, "c": "a"} for number in range(50)])
     other = next(one for one in Path(made.location).glob("**/*.index") if one != path)
-    own["v"][kind] = index_container.decode(other.read_bytes())["v"][kind]
-    path.write_bytes(index_container.encode(own))
+    own["v"][kind] = container.decode(other.read_bytes())["v"][kind]
+    path.write_bytes(container.encode(own))
     [found] = made.check(deep=True).problems
     assert (found.what, found.path) == ("file index lacks rows", str(path))
     assert f"the {kind} index of column v" in found.found

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.care import rescale
-from lakekit.table import history
+from lakekit.maintenance import rewrite
+from lakekit.inspection import timeline
 
 COLUMNS = {"p": "INT", "k": "INT", "v": "STRING"}
 KEY = {"primary_keys": ["p", "k"], "partition_keys": ["p"]}
@@ -109,7 +109,7 @@ def test_a_text_beside_a_date_is_a_date(tmp_path, where, left):
         return
     gone = set(table.scan().select("v").collect()["v"]) - set(left)
     assert table.aggregate(pl.len(), where=where).item() == len(gone)
-    assert table.explain(history.condition(table, where)).files_total == 3
+    assert table.explain(timeline.condition(table, where)).files_total == 3
     table.delete(where)
     assert sorted(table.scan().collect()["v"]) == left
 
@@ -245,15 +245,15 @@ def test_what_cannot_be_rescaled(tmp_path):
 
 def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     table, want = filled(tmp_path, bucket="1")
-    kept = rescale.conform.batches
+    kept = rewrite.conform.batches
 
     def interrupted(*arguments, **how):
-        monkeypatch.setattr(rescale.conform, "batches", kept)
+        monkeypatch.setattr(rewrite.conform, "batches", kept)
         rows = list(kept(*arguments, **how))
         lk.open(tmp_path, options={"bucket": "1"}).upsert([{"p": 1, "k": 500, "v": "meanwhile"}])
         return rows
 
-    monkeypatch.setattr(rescale.conform, "batches", interrupted)
+    monkeypatch.setattr(rewrite.conform, "batches", interrupted)
     with pytest.raises(lk.Conflict):
         table.rescale(2)
     assert lk.open(tmp_path).options["bucket"] == "1"
@@ -265,15 +265,15 @@ def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
 
 def test_a_number_of_buckets_that_others_use_by_now_stays(tmp_path, monkeypatch):
     table, want = filled(tmp_path, bucket="1")
-    kept = rescale.conform.batches
+    kept = rewrite.conform.batches
 
     def interrupted(*arguments, **how):
-        monkeypatch.setattr(rescale.conform, "batches", kept)
+        monkeypatch.setattr(rewrite.conform, "batches", kept)
         rows = list(kept(*arguments, **how))
         lk.open(tmp_path).rescale(2)
         return rows
 
-    monkeypatch.setattr(rescale.conform, "batches", interrupted)
+    monkeypatch.setattr(rewrite.conform, "batches", interrupted)
     with pytest.raises(lk.Conflict):
         table.rescale(2)
     assert lk.open(tmp_path).options["bucket"] == "2"

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 from lakekit.codec import hashing
 from lakekit.errors import InvalidOption
-from lakekit.files.statistics import Collecting
+from lakekit.data_file.file_metadata import Collecting
 from lakekit.testing import conformance, scripts
 from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import load
 from lakekit.testing.known_scripts import EVERY_TYPE
-from lakekit.testing.plugged import KIND, Broken, told
+from lakekit.testing.adapters import KIND, Broken, told
 from lakekit.types import parse
 
 SYSTEM = ("_SEQUENCE_NUMBER", KIND, "_level", "_file")
@@ -34,7 +34,7 @@ def failed(found):
 
 
 def shown(arguments, capsys):
-    code = cli.main(["conformance", *arguments])
+    code = main.main(["conformance", *arguments])
     out, err = capsys.readouterr()
     return code, out, err
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from hypothesis import given, strategies as st
 
-from lakekit.draw import html, text, words
+from lakekit.draw import html, cards, humanize
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=30), st.binary(max_size=8), st.lists(st.integers(), max_size=3))
 names = st.text(max_size=20)
@@ -18,22 +18,22 @@ names = st.text(max_size=20)
 def test_a_table_is_never_wider_than_asked(data, width, limit):
     heads = data.draw(st.lists(names, min_size=1, max_size=6))
     rows = data.draw(st.lists(st.tuples(*[values for _ in heads]), max_size=8))
-    drawn = text.table(heads, rows, width=width, limit=limit)
-    assert all(words.columns_wide(line) <= width for line in drawn.split("\n"))
+    drawn = cards.table(heads, rows, width=width, limit=limit)
+    assert all(humanize.columns_wide(line) <= width for line in drawn.split("\n"))
     assert drawn.replace("\n", "").isprintable()
     assert (f"… {len(rows) - limit} more" in drawn) == (len(rows) > limit)
 
 
 @given(st.lists(st.tuples(names, values), max_size=6), names, st.integers(20, 120))
 def test_a_card_is_never_wider_than_asked(facts, title, width):
-    drawn = text.card(title, facts, width=width).split("\n")
+    drawn = cards.card(title, facts, width=width).split("\n")
     assert len(drawn) == len(facts) + 1
-    assert all(words.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.columns_wide(line) <= width for line in drawn)
 
 
 def test_a_table_as_it_looks():
     rows = [(1, "APPEND", None, 12.5), (20, "COMPACT", "é", 3.0)]
-    assert text.table(["id", "kind", "user", "mean"], rows).split("\n") == [
+    assert cards.table(["id", "kind", "user", "mean"], rows).split("\n") == [
         "id  kind     user  mean",
         " 1  APPEND   –     12.5",
         "20  COMPACT  é        3",
@@ -41,28 +41,28 @@ def test_a_table_as_it_looks():
 
 
 def test_columns_that_do_not_fit_are_named():
-    drawn = text.table([f"column_{number}" for number in range(9)], [tuple(range(9))], width=40)
+    drawn = cards.table([f"column_{number}" for number in range(9)], [tuple(range(9))], width=40)
     assert "more columns: column_" in drawn
 
 
 def test_values_as_they_are_written():
-    assert words.size(1023) == "1023 B"
-    assert words.size(1024) == "1.0 KiB"
-    assert words.size(64_172_851) == "61.2 MiB"
-    assert words.size(2**60) == "1024.0 PiB"
-    assert words.count(1204000) == "1 204 000"
-    assert words.plural(1, "file") == "1 file"
-    assert words.plural(0, "branch", "branches") == "0 branches"
-    assert words.cell(datetime.fromisoformat("2024-03-31T09:12")) == "2024-03-31 09:12:00"
-    assert words.cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
-    assert words.cell({"a": [1, None]}) == "{a=[1, –]}"
-    assert words.cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
-    assert words.cut("日本語", 5) == "日本…"
+    assert humanize.size(1023) == "1023 B"
+    assert humanize.size(1024) == "1.0 KiB"
+    assert humanize.size(64_172_851) == "61.2 MiB"
+    assert humanize.size(2**60) == "1024.0 PiB"
+    assert humanize.count(1204000) == "1 204 000"
+    assert humanize.plural(1, "file") == "1 file"
+    assert humanize.plural(0, "branch", "branches") == "0 branches"
+    assert humanize.cell(datetime.fromisoformat("2024-03-31T09:12")) == "2024-03-31 09:12:00"
+    assert humanize.cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
+    assert humanize.cell({"a": [1, None]}) == "{a=[1, –]}"
+    assert humanize.cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
+    assert humanize.cut("日本語", 5) == "日本…"
 
 
 def test_a_funnel_as_it_looks():
     steps = [("manifests", 41, 2, "partition ranges"), ("files", 430, 15, "partition"), ("files", 15, 4, "keys id")]
-    assert text.funnel("orders at snapshot 7", steps).split("\n") == [
+    assert cards.funnel("orders at snapshot 7", steps).split("\n") == [
         "orders at snapshot 7",
         "  manifests   41 →  2   partition ranges",
         "  files      430 → 15   partition",
@@ -71,11 +71,11 @@ def test_a_funnel_as_it_looks():
 
 
 def box(level, low, high):
-    return text.Box(level=level, low=low, high=high, size_bytes=1024, row_count=1)
+    return cards.Box(level=level, low=low, high=high, size_bytes=1024, row_count=1)
 
 
 def test_levels_stand_on_one_key_axis():
-    drawn = text.levels("bucket 0", [box(0, 60, 100), box(0, 0, 49), box(5, 0, 24), box(5, 25, 100)], width=60).split("\n")
+    drawn = cards.levels("bucket 0", [box(0, 60, 100), box(0, 0, 49), box(5, 0, 24), box(5, 25, 100)], width=60).split("\n")
     assert drawn[0] == "bucket 0"
     upper, lower, deep, axis = drawn[1:]
     assert upper.startswith(" L0 ")
@@ -85,7 +85,7 @@ def test_levels_stand_on_one_key_axis():
     assert deep.count("▓") == 33
     assert len(re.findall("▓+", deep)) == 2
     assert axis.split() == ["0", "keys", "100"]
-    assert "no files" in text.levels("bucket 0", [])
+    assert "no files" in cards.levels("bucket 0", [])
 
 
 keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_size=2, max_size=2)
@@ -94,8 +94,8 @@ keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_si
 @given(st.lists(st.tuples(st.integers(0, 5), keys), min_size=1, max_size=40), st.integers(40, 120))
 def test_levels_of_any_keys_fit(files, width):
     boxes = [box(level, *sorted(bounds)) for level, bounds in files]
-    drawn = text.levels("bucket 0", boxes, width=width).split("\n")
-    assert all(words.columns_wide(line) <= width for line in drawn)
+    drawn = cards.levels("bucket 0", boxes, width=width).split("\n")
+    assert all(humanize.columns_wide(line) <= width for line in drawn)
     shallow = [box for box in boxes if box.level == 0]
     assert ("more" in "".join(drawn)) == (len(shallow) > 16)
 

@@ -19,7 +19,7 @@ from lakekit.draw.png import png
 from lakekit.draw.shapes import Drawing, Rect, Sign, Stroke, Word, above
 from lakekit.draw.svg import svg
 from lakekit.notebook.pictured import VIEW, Pictured
-from lakekit.notebook.stage import Spot, Stage
+from lakekit.notebook.canvas import Spot, Stage
 
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)

@@ -13,8 +13,8 @@ import lakekit as lk
 from lakekit.predicate import And, Leaf
 from lakekit.read import estimate
 from lakekit.read.condition import Condition
-from lakekit.read.plan import plan_read
-from lakekit.read.travel import locate
+from lakekit.read.planner import plan_read
+from lakekit.read.time_travel import locate
 
 ROWS = 10_000
 COLUMNS = {"k": "BIGINT NOT NULL", "text": "STRING", "day": "DATE", "made": "TIMESTAMP(6)", "cents": "INT", "paid": "BOOLEAN", "raw": "BYTES"}

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.meta import snapshots
-from lakekit.read import following
+from lakekit.metadata import snapshots
+from lakekit.read import stream as following
 from lakekit.world import REAL
 
 COLUMNS = {"k": "INT", "v": "STRING"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.read import following
+from lakekit.read import stream
 from spec_tests.doors.test_follow import Clock, grown
 
 
@@ -38,7 +38,7 @@ def test_a_rollback_below_a_stream_that_waits_for_its_first_change(tmp_path, beg
     handle = replace(table.handle(), world=clock.world())
     consumer, start = ("me", None) if begins == "a consumer" else (None, begins)
     with pytest.raises(lk.SnapshotNotFound, match=r"begins behind snapshot 3, and another one has its number now: .*Begin anew"):
-        next(following.follow(handle, start, consumer=consumer))
+        next(stream.follow(handle, start, consumer=consumer))
 
 
 @pytest.mark.parametrize("who", ["another stream of the consumer", "nobody, for it never acknowledged"])

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.cli import FINE, PROBLEM, USAGE, main
+from lakekit import plugins
+from lakekit.cli.main import FINE, PROBLEM, USAGE, main
 from lakekit.codec.marks import Mark
-from lakekit.draw import bytes as draw
+from lakekit.draw import hexdump as draw
 from lakekit.errors import LimitExceeded, StorageFailed, Unsupported
-from lakekit.notebook.bytes import PAGE, Bytes
+from lakekit.notebook.hexdump import PAGE, Bytes
 from lakekit.notebook.pictured import VIEW
 
 HOSTILE = "<img src=x onerror='harm()'>\"\x1b[31m\n"
@@ -90,7 +90,7 @@ def test_without_ipywidgets_a_page_remains(vectors, monkeypatch):
     def refused(folder, name):
         raise Unsupported(f"{name!r} of {folder} needs ipywidgets", feature="notebook.bytes")
 
-    monkeypatch.setattr(registry, "load", refused)
+    monkeypatch.setattr(plugins, "load", refused)
     bundle = vectors._repr_mimebundle_()
     assert set(bundle) == {"text/html", "text/plain"}
 

@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.catalog import names as catalog_names
-from lakekit.draw import html, level_facts, levels, manifests, timeline
+from lakekit.catalog import identifier as catalog_names
+from lakekit.draw import html, level_layout, levels, manifests, timeline
 from lakekit.draw.shapes import Drawing, Rect, Sign, Word
 from lakekit.draw.svg import svg
-from lakekit.notebook.bytes import Bytes
-from lakekit.table.page import page_of
+from lakekit.notebook.hexdump import Bytes
+from lakekit.inspection.html_page import page_of
 from spec_tests.doors import hostile
 from spec_tests.doors.hostile import MARK, PAYLOADS
 from spec_tests.longer import some
@@ -168,9 +168,9 @@ def of_facts(name):
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
     tree = manifests.Tree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
     entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, fate=name)
-    file = level_facts.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
-    state = level_facts.State(snapshot_id=1, files=(file,), removed=(file,))
-    asked = level_facts.Asked(said=(name,))
+    file = level_layout.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
+    state = level_layout.State(snapshot_id=1, files=(file,), removed=(file,))
+    asked = level_layout.Asked(said=(name,))
     shapes = (
         Rect(x=0, y=0, width=9, height=9, color="text", hint=name, key=name),
         Sign(x=0, y=0, size=9, color="text", hint=name, key=name),

@@ -18,7 +18,7 @@ from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
 from lakekit.draw.shapes import Word
 from lakekit.notebook.levels import Levels
-from lakekit.table import picture
+from lakekit.inspection import levels as picture
 from lakekit.types import parse
 from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, planned_names, table
 from spec_tests.longer import some

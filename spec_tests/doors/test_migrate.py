@@ -14,9 +14,9 @@ import pytest
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.care import migrate as migration, whole
+from lakekit.maintenance import migrate as migration, atomic_create
 from lakekit.catalog.metastores.jdbc import Jdbc
-from lakekit.cli import FINE, PROBLEM, main
+from lakekit.cli.main import FINE, PROBLEM, main
 from lakekit.errors import StorageFailed
 from lakekit.storage.local import LocalStorage
 
@@ -235,7 +235,7 @@ def test_a_file_that_somebody_still_writes(cat, inside, monkeypatch, move):
 
         return slow
 
-    monkeypatch.setattr(whole, "copied", late(whole.copied))
+    monkeypatch.setattr(atomic_create, "copied", late(atomic_create.copied))
     monkeypatch.setattr(migration, "linked", late(migration.linked))
     with pytest.raises(StorageFailed, match=r"/a changed while it was taken over\. Nothing was made"):
         cat.migrate(folder, "db.t", move=move)

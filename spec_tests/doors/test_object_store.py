@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError, StorageFailed, TableNotFound, Unsupported
 from lakekit.storage.protocol import FileMissing
 from lakekit.testing.fixtures import fixtures
@@ -402,11 +402,11 @@ def test_the_shell_takes_storage_options(server: S3Server, capsys: pytest.Captur
     given = [part for key, value in server.options.items() if "key" not in key for part in ("--storage", f"{key}={value}")]
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    assert cli.main(["inspect", t.location, "snapshots", *given, "--format", "tsv"]) == 0
+    assert main.main(["inspect", t.location, "snapshots", *given, "--format", "tsv"]) == 0
     assert "APPEND" in capsys.readouterr().out
-    assert cli.main(["check", t.location, *given]) == 0
-    assert cli.main(["hex", f"{t.location}/snapshot/snapshot-1", *given]) == 0
+    assert main.main(["check", t.location, *given]) == 0
+    assert main.main(["hex", f"{t.location}/snapshot/snapshot-1", *given]) == 0
     assert "schemaId" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        cli.main(["inspect", t.location, "--storage", "nonsense"])
+        main.main(["inspect", t.location, "--storage", "nonsense"])
     assert "KEY=VALUE" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 
 CHANGES = (
     {"incremental-between": "1,3"},

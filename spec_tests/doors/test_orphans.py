@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakekit as lk
-from lakekit.care import orphans
+from lakekit.maintenance import orphan_files
 from lakekit.world import REAL
 from spec_tests.conftest import DEEP
 from spec_tests.laws.test_care_histories import KINDS, History
@@ -111,30 +111,30 @@ def test_a_time_to_come_is_refused(tmp_path):
 
 def test_what_a_commit_adds_meanwhile_is_no_orphan(tmp_path, monkeypatch):
     table = filled(tmp_path)
-    read = orphans.roots.every
-    monkeypatch.setattr(orphans, "AGE_MS", 0)
+    read = orphan_files.roots.every
+    monkeypatch.setattr(orphan_files, "AGE_MS", 0)
 
     def late(handle):
-        monkeypatch.setattr(orphans.roots, "every", read)
+        monkeypatch.setattr(orphan_files.roots, "every", read)
         table.upsert([{"p": 0, "k": 99, "v": "late"}])
         return read(handle)
 
-    monkeypatch.setattr(orphans.roots, "every", late)
+    monkeypatch.setattr(orphan_files.roots, "every", late)
     assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
     assert table.check(deep=True).ok
 
 
 def test_a_snapshot_that_expires_meanwhile_changes_nothing(tmp_path, monkeypatch):
     table = filled(tmp_path)
-    read = orphans._names
+    read = orphan_files._names
 
     def late(handle, *some):
-        monkeypatch.setattr(orphans, "_names", read)
+        monkeypatch.setattr(orphan_files, "_names", read)
         forget()
         table.expire_snapshots(retain_max=1, retain_min=1)
         return read(handle, *some)
 
-    monkeypatch.setattr(orphans, "_names", late)
+    monkeypatch.setattr(orphan_files, "_names", late)
     assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
     assert table.check(deep=True).ok
 
@@ -245,8 +245,8 @@ def test_of_tables_of_chance_exactly_the_orphans_go(case, tmp_path):
 def test_scenario_36_nothing_young_goes_right_after_a_failed_commit(tmp_path, monkeypatch):
     table = filled(tmp_path)
     with monkeypatch.context() as failing:
-        failing.setattr("lakekit.commit.attempt._claim", refuse)
-        failing.setattr("lakekit.commit.abandoned.abort", lambda *_: None)  # and who wrote the rows died before tidying up
+        failing.setattr("lakekit.commit.try_commit._claim", refuse)
+        failing.setattr("lakekit.commit.abort.abort", lambda *_: None)  # and who wrote the rows died before tidying up
         with pytest.raises(lk.StorageFailed):
             table.upsert([{"p": 0, "k": 7, "v": "lost"}])
     before = on_disk(tmp_path)

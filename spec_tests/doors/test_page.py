@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 import pytest
 
 import lakekit as lk
-from lakekit.cli import FINE, PROBLEM, USAGE, main
-from lakekit.draw.page import Moment, Pane, Whole, page
+from lakekit.cli.main import FINE, PROBLEM, USAGE, main
+from lakekit.draw.html_page import Moment, Pane, Whole, page
 from lakekit.draw.shapes import Drawing
-from lakekit.table.history import history
-from lakekit.table.page import BUCKETS, SNAPSHOTS, page_of
+from lakekit.inspection.timeline import history
+from lakekit.inspection.html_page import BUCKETS, SNAPSHOTS, page_of
 from spec_tests.browser import tables
 from spec_tests.doors.views import CASES, TABLES, table
 

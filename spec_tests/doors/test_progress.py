@@ -21,9 +21,9 @@ from nbclient import NotebookClient
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.meta.handle import open_handle
+from lakekit.metadata.table_context import open_handle
 from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
-from lakekit.read import plan, travel
+from lakekit.read import planner, time_travel
 from lakekit.storage.memory import MemoryStorage
 from lakekit.world import World
 from spec_tests.doors.views import awaited
@@ -141,7 +141,7 @@ def test_ipython_in_a_terminal_has_a_line_and_a_kernel_without_widgets_nothing(c
         raise Unsupported(f"{name} of {folder} needs ipywidgets")
 
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=kernel)))
-    monkeypatch.setattr("lakekit.registry.load", missing)
+    monkeypatch.setattr("lakekit.plugins.load", missing)
     with work(clock.world, "planning", "manifests", 2) as under_way:
         clock.now_ms = QUIET_MS
         under_way.advance()
@@ -280,17 +280,17 @@ def test_an_interrupt_removes_the_line_and_goes_on(clock, terminal, error):
 
 def opened(tables_path, world, case="dedup_levels"):
     found = open_handle(str(tables_path / case), world=world)
-    return found, travel.locate(found, None)
+    return found, time_travel.locate(found, None)
 
 
 def test_planning_counts_manifests_and_files(tables_path, clock):
     handle, newest = opened(tables_path, clock.world)
-    listed = plan.manifests.manifest_files(handle, newest.snapshot)
+    listed = planner.manifests.manifest_files(handle, newest.snapshot)
     said = []
     with lk.progress(lambda *step: said.append(step)):
-        plan.plan_read(handle, newest)
+        planner.plan_read(handle, newest)
         first = list(said)
-        plan.plan_read(handle, newest)
+        planner.plan_read(handle, newest)
     assert [step[:2] for step in first] == [(number, len(listed)) for number in range(1, len(listed) + 1)]
     files = sum(m.num_added_files + m.num_deleted_files for m in listed)
     assert first[-1][2] == f"planning {len(listed)}/{len(listed)} manifests · {files} files"
@@ -298,12 +298,12 @@ def test_planning_counts_manifests_and_files(tables_path, clock):
 
 
 def test_manifests_that_the_pool_reads_are_told_in_the_thread_that_plans(tables_path, clock, monkeypatch):
-    monkeypatch.setattr("lakekit.meta.manifests.LocalStorage", MemoryStorage)
+    monkeypatch.setattr("lakekit.metadata.manifest_reader.LocalStorage", MemoryStorage)
     handle, newest = opened(tables_path, clock.world)
     said = []
     with lk.progress(lambda done, total, _: said.append((done, total, threading.get_ident()))):
-        plan.plan_read(handle, newest)
-    total = len(plan.manifests.manifest_files(handle, newest.snapshot))
+        planner.plan_read(handle, newest)
+    total = len(planner.manifests.manifest_files(handle, newest.snapshot))
     assert total > 1
     assert said == [(number, total, threading.get_ident()) for number in range(1, total + 1)]
 
@@ -312,12 +312,12 @@ def test_planning_asks_the_clock_once_a_manifest_and_never_for_a_callback(tables
     asked = []
     world = World(elapsed_ms=lambda: asked.append(1) or 0.0)
     handle, newest = opened(tables_path, world)
-    manifests = plan.manifests.manifest_files(handle, newest.snapshot)
-    plan.plan_read(handle, newest)
+    manifests = planner.manifests.manifest_files(handle, newest.snapshot)
+    planner.plan_read(handle, newest)
     assert 0 < len(asked) <= len(manifests) + 1
     told = World(elapsed_ms=lambda: 1 / 0)
     with lk.progress(lambda *_: None):
-        plan.plan_read(*opened(tables_path, told))
+        planner.plan_read(*opened(tables_path, told))
 
 
 def test_a_collect_says_it_to_the_block_it_is_in(tables_path, tmp_path):

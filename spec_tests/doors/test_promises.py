@@ -6,7 +6,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, TableNotFound
-from lakekit.sql.words import statements
+from lakekit.sql.tokenizer import statements
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -40,6 +40,6 @@ def test_every_block_of_python_runs(session, capsys):
     assert session["cat"]["lab.clicks"].scan().collect().height == session["frame"].height
     for line in SHELL:
         if not line.startswith(SLOW):
-            assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
+            assert main.main(shlex.split(line, comments=True)[1:]) == 0, line
     assert lk.open("warehouse/shop.db/orders").scan(at="quarter-end").collect().height == 4
     assert len(SHELL) > 12

@@ -15,8 +15,8 @@ import sys
 import polars as pl
 import pytest
 
-from lakekit.cli import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Out, demo_query, main
-from lakekit.table.opening import open as open_table
+from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Out, demo_query, main
+from lakekit.table.open_create import open as open_table
 
 
 @pytest.fixture(scope="module")
@@ -158,12 +158,12 @@ def test_without_a_verb_help_is_shown(capsys):
 
 
 def shell(*arguments, **settings):
-    return subprocess.run([sys.executable, "-m", "lakekit.cli", *arguments], capture_output=True, text=True, check=False, env={**os.environ, **settings})
+    return subprocess.run([sys.executable, "-m", "lakekit.cli.main", *arguments], capture_output=True, text=True, check=False, env={**os.environ, **settings})
 
 
 @pytest.mark.long
 def test_a_reader_that_has_seen_enough_is_no_error(flights):
-    command = f"{sys.executable} -m lakekit.cli features | head -1"
+    command = f"{sys.executable} -m lakekit.cli.main features | head -1"
     ran = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("feature\t")
@@ -174,7 +174,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(flights):
 def test_a_terminal_gets_a_table_of_its_width(flights, settings, bold):
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")} | {"COLUMNS": "60"} | settings
-    ran = subprocess.Popen([sys.executable, "-m", "lakekit.cli", "inspect", flights, "snapshots"], stdout=theirs, env=environment)
+    ran = subprocess.Popen([sys.executable, "-m", "lakekit.cli.main", "inspect", flights, "snapshots"], stdout=theirs, env=environment)
     os.close(theirs)
     said = b""
     while True:
@@ -223,7 +223,7 @@ def test_a_panic_of_polars_is_a_line_and_an_exit_code(capsys, monkeypatch, fligh
     def panic(*asked: object, **options: object) -> None:
         raise pl.exceptions.PanicException(found)
 
-    monkeypatch.setattr("lakekit.cli.open_table", panic)
+    monkeypatch.setattr("lakekit.cli.main.open_table", panic)
     code, out, err = run(capsys, "inspect", flights)
     assert (code, out) == (PROBLEM, "")
     assert err.startswith("lakekit: ")

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 import lakekit as lk
-from lakekit.cli import FINE, NO_TABLE, PROBLEM, USAGE, main
-from lakekit.meta import snapshots
+from lakekit.cli.main import FINE, NO_TABLE, PROBLEM, USAGE, main
+from lakekit.metadata import snapshots
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 

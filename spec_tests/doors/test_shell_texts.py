@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main
 
 HARMFUL = "\x1b]8;;http://harm.example\x1b\\link\x1b[31mred\r\u202eevil\u2066\x07\x85"
 FORMATS = ("table", "tsv", "csv", "json")
@@ -36,7 +36,7 @@ def table(tmp_path_factory):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view[0] if view else "card")
 def test_views_show_control_characters_and_send_none(table, capsys, view, name):
-    code = cli.main(["inspect", str(table), *view, "--format", name])
+    code = main.main(["inspect", str(table), *view, "--format", name])
     said = capsys.readouterr()
     assert code in (0, 2)
     assert is_harmless(said.out.replace("\t", "")), name
@@ -47,7 +47,7 @@ def test_views_show_control_characters_and_send_none(table, capsys, view, name):
 
 @given(TEXTS)
 def test_json_says_every_text(text):
-    said = cli._json({"a": [text]})
+    said = main._json({"a": [text]})
     assert said.isprintable()
     assert json.loads(said) == {"a": [text]}
 
@@ -55,7 +55,7 @@ def test_json_says_every_text(text):
 @given(st.lists(st.lists(TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
 @settings(max_examples=200)
 def test_rows_of_csv_and_tsv_stay_rows(rows):
-    made = cli._csv([["a", "b"], *rows])
+    made = main._csv([["a", "b"], *rows])
     assert is_harmless(made)
     read = list(csv.reader(io.StringIO(made, newline=""), strict=True))
     assert len(read) == len(rows) + 1
@@ -63,6 +63,6 @@ def test_rows_of_csv_and_tsv_stay_rows(rows):
         for one, other in zip(got, given_, strict=True):
             assert one == other or not all(letter.isprintable() or letter in "\t\n" for letter in other)
     for row in rows:
-        line = "\t".join(cli._tabless(cell) for cell in row)
+        line = "\t".join(main._tabless(cell) for cell in row)
         assert line.isprintable() or line.replace("\t", "").isprintable()
         assert line.count("\t") == 1

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import LakekitError, StorageFailed
-from lakekit.storage import object as objects
+from lakekit.storage import object_store as objects
 from lakekit.storage.protocol import FileMissing
 from spec_tests.longer import some
 from spec_tests.reliability.s3_server import SECRET_KEY, S3Server

@@ -13,7 +13,7 @@ from lakekit.errors import LakekitError
 from lakekit.notebook.browser import Browser
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.snapshots import Timeline
+from lakekit.notebook.panels import Timeline
 from spec_tests.doors.views import table
 
 if TYPE_CHECKING:

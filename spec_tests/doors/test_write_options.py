@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
-from lakekit.meta import manifests, snapshots
-from lakekit.model.entries import DELETE
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model.manifest_entries import DELETE
 from lakekit.testing.fixtures import fixtures
 
 TABLES = fixtures() / "tables"
@@ -114,7 +114,7 @@ def test_manifests_are_merged(tmp_path, options, left):
     for n in range(6):
         table.upsert(rows(n))
     handle = table.handle()
-    assert len(manifests.manifest_files(handle, snapshots.latest(handle))) == left
+    assert len(manifest_reader.manifest_files(handle, snapshots.latest(handle))) == left
     assert sorted(table.scan().collect()["k"]) == list(range(6))
 
 
@@ -124,7 +124,7 @@ def test_statistics_of_files_that_go_may_be_left_out(tmp_path, dropped):
     table.upsert(rows(1, 2))
     table.overwrite(rows(3))
     handle = table.handle()
-    entries = manifests.read_entries(handle, manifests.manifest_files(handle, snapshots.latest(handle), "delta"))
+    entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshots.latest(handle), "delta"))
     [gone] = [file for kind, file in zip(entries.numbers("kind"), entries.files(), strict=True) if kind == DELETE]
     assert (gone.value_stats_cols == ()) == dropped
     assert (gone.value_stats.null_counts in ((), None)) == dropped
@@ -195,7 +195,7 @@ def test_keys_and_statistics_may_be_left_out(tmp_path):
         table.upsert(rows(1))
         [path] = (tmp_path / str(n) / "t" / "bucket-0").iterdir()
         handle = table.handle()
-        [file] = manifests.live(handle, snapshots.latest(handle)).files()
+        [file] = manifest_reader.live(handle, snapshots.latest(handle)).files()
         found.append((pq.read_schema(path).names[0], file.value_stats_cols))
         assert table.scan().collect().rows() == [(1, "a")]
     assert found == [("_KEY_k", None), ("_SEQUENCE_NUMBER", None), ("_KEY_k", None)]
@@ -381,7 +381,7 @@ def test_what_a_state_carries_outlives_a_writer_that_could_not_commit_it(tmp_pat
         raise lk.StorageFailed("the disk is away", path="t")
 
     with monkeypatch.context() as away:
-        away.setattr("lakekit.table.writer.publish", refuse)
+        away.setattr("lakekit.table.table_writer.publish", refuse)
         with table.writer(commit_user="job") as writer:
             writer.write(rows(1))
             with pytest.raises(lk.StorageFailed):

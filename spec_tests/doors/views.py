@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lakekit as lk
-from lakekit.read import lazy, scan
+from lakekit.read import lazy, table_scan
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.expectations import FIXTURES, load
 
@@ -65,7 +65,7 @@ def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
     """The files that the planner reads under a condition."""
-    made = scan.scan(table.handle(), at)
+    made = table_scan.scan(table.handle(), at)
     asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
     return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.chosen}
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakekit.change import columns
+from lakekit.ddl import schema_changes
 from lakekit.types import type_to_json
 from spec_tests.golden.definitions import SNAPSHOT
 
@@ -39,27 +39,27 @@ def wire(case: Case) -> dict[str, Any]:
 
 def _change(change: Any, ids: Iterator[int]) -> list[list[Any]]:
     match change:
-        case columns.AddColumn():
+        case schema_changes.AddColumn():
             place = [None, None] if change.place is None else [change.place.where, change.place.column]
             told = [["add_column", change.path, _type(change.type, ids), *place, change.comment]]
             return told if change.default is None else [*told, ["update_default", change.path, change.default]]
-        case columns.RenameColumn():
+        case schema_changes.RenameColumn():
             return [["rename_column", change.path, change.new_name]]
-        case columns.DropColumn():
+        case schema_changes.DropColumn():
             return [["drop_column", change.path]]
-        case columns.UpdateType():
+        case schema_changes.UpdateType():
             return [["update_type", change.path, _type(change.type, ids), change.type.nullable]]
-        case columns.UpdateNullability():
+        case schema_changes.UpdateNullability():
             return [["update_nullability", change.path, change.nullable]]
-        case columns.UpdateComment():
+        case schema_changes.UpdateComment():
             return [["update_comment", change.path, change.comment]]
-        case columns.UpdateDefault():
+        case schema_changes.UpdateDefault():
             return [["update_default", change.path, change.default]]
-        case columns.MoveColumn():
+        case schema_changes.MoveColumn():
             return [["move_column", [change.name], change.place.where, change.place.column]]
-        case columns.SetOption():
+        case schema_changes.SetOption():
             return [["set_option", change.key, change.value]]
-        case columns.ResetOption():
+        case schema_changes.ResetOption():
             return [["reset_option", change.key]]
     return [["set_comment", change.comment]]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
-from lakekit.change import columns
+from lakekit.ddl import schema_changes
 from lakekit.types import parse
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Case:
 
     name: str
     fields: Mapping[str, Any]
-    steps: tuple[tuple[columns.TableChange, ...], ...] = ()
+    steps: tuple[tuple[schema_changes.TableChange, ...], ...] = ()
     keys: Sequence[str] = ()
     parts: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -484,7 +484,7 @@ def matrices() -> Iterator[Case]:
     for explicit in ("true", "false"):
         for held in TYPES:
             fields = {f"c{at}": held for at in range(len(TYPES))}
-            steps = tuple((columns.UpdateType(path=(f"c{at}",), type=parse(want)),) for at, want in enumerate(TYPES))
+            steps = tuple((schema_changes.UpdateType(path=(f"c{at}",), type=parse(want)),) for at, want in enumerate(TYPES))
             yield Case(name=f"cast {held} {explicit}", fields=fields, steps=steps, options={"disable-explicit-type-casting": explicit})
     for held in TYPES:
         yield Case(name=f"default {held}", fields={"c": held}, steps=tuple((lk.update_default("c", text),) for text in TEXTS))

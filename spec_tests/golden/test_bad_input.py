@@ -19,10 +19,10 @@ import pytest
 import lakekit as lk
 from lakekit import world
 from lakekit.errors import LakekitError
-from lakekit.meta import manifests, snapshots
-from lakekit.model import entry_files, index_manifest, manifest
-from lakekit.options.frozen import Frozen
-from lakekit.testing.queries import rows
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model import entry_files, index_manifest, manifests
+from lakekit.options.frozendict import Frozen
+from lakekit.testing.query_strategies import rows
 from spec_tests.doors.views import CASES, TABLES, collected, copied, in_memory, table
 from spec_tests.longer import some
 
@@ -323,18 +323,18 @@ def rewritten(case: str, column: str, value, *, manifest_name: str | None = None
     snapshot = snapshots.latest(handle)
     for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
         path = handle.layout.manifest(list_name)
-        listed = manifest.decode_list(storage.read(path), path=path)
+        listed = manifests.decode_list(storage.read(path), path=path)
         for at, one in enumerate(listed):
             if manifest_name is not None:
                 listed[at] = replace(one, name=manifest_name)
                 continue
-            entries = manifests.read_entries(handle, [one])
+            entries = manifest_reader.read_entries(handle, [one])
             where = entries.table.schema.get_field_index(column)
             values = pa.array([value] * len(entries), entries.table.schema.field(column).type)
             changed = entry_files.encode(replace(entries, table=entries.table.set_column(where, entries.table.schema.field(column), values)))
             storage.put(handle.layout.manifest(one.name), changed)
             listed[at] = replace(one, size_bytes=len(changed))
-        storage.put(path, manifest.encode_list(listed))
+        storage.put(path, manifests.encode_list(listed))
     return lk.Table(location="memory", name=case, storage=type(storage)(files=storage.files))  # another storage: nothing of it was decoded before
 
 
@@ -449,7 +449,7 @@ def test_kinds_of_rows_that_are_none():
         found = in_memory(case)
         raw = found.scan(raw=True).collect()
         assert set(raw["_row_kind"].to_list()) <= {"+I", "-U", "+U", "-D"}
-    from lakekit.bucket.read import check_kinds
+    from lakekit.bucket.merge_read import check_kinds
 
     for kinds in ([0, 7], [-1], [0, None]):
         assert "row kind" in told(lk.Corrupt, lambda kinds=kinds: check_kinds(pl.Series(kinds, dtype=pl.Int8), ["a.parquet"]))

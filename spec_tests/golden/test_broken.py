@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.testing.golden.broken import READERS, refused
-from lakekit.testing.golden.cases import broken_cases, load
+from lakekit.testing.golden.comparison import broken_cases, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

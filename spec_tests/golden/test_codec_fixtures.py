@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.testing.golden import cases as golden
-from lakekit.testing.golden.cases import formats
+from lakekit.testing.golden import comparison as golden
+from lakekit.testing.golden.comparison import formats
 from lakekit.testing.golden.checks import CHECKS, REFUSED, check
 from spec_tests.longer import some
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import bitmap, deletion_vector, hash_index, hashing, index_container, internal
+from lakekit.codec import roaring, index_files, hash_index, hashing, arrow_values
+from lakekit.file_index import container
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.types import parse
 
@@ -43,29 +44,29 @@ BUCKETS = {
 
 @pytest.mark.parametrize(("data", "bits", "lengths"), [(DV_32, 32, (24, 22)), (DV_64, 64, (44, 42))])
 def test_the_deletion_files_of_the_reference(data: bytes, bits: int, lengths: tuple[int, int]) -> None:
-    assert [v.tolist() for v in deletion_vector.read_file(data)] == [[2, 3], [1]]
+    assert [v.tolist() for v in index_files.read_file(data)] == [[2, 3], [1]]
     vectors = [np.array([2, 3], np.uint64), np.array([1], np.uint64)]
     second = 33 if bits == 32 else 45
-    assert deletion_vector.write_file(vectors, bits) == (data, [(1, lengths[0], 2), (second, lengths[1], 1)])
-    assert deletion_vector.decode_entry(data[second:]).tolist() == [1]
+    assert index_files.write_file(vectors, bits) == (data, [(1, lengths[0], 2), (second, lengths[1], 1)])
+    assert index_files.decode_entry(data[second:]).tolist() == [1]
 
 
 @pytest.mark.parametrize(("bits", "positions", "text", "length"), ENTRIES)
 def test_a_deletion_vector_is_these_bytes(bits: int, positions: list[int], text: str, length: int) -> None:
     entry = bytes.fromhex(text)
-    assert deletion_vector.encode_entry(np.array(positions, np.uint64), bits) == entry
-    assert deletion_vector.decode_entry(entry).tolist() == positions
-    assert deletion_vector.decode_entry(entry + b"next").dtype == (np.uint32 if bits == 32 else np.uint64)
-    assert deletion_vector.write_file([np.array(positions, np.uint64)], bits)[1][0].length == length
+    assert index_files.encode_entry(np.array(positions, np.uint64), bits) == entry
+    assert index_files.decode_entry(entry).tolist() == positions
+    assert index_files.decode_entry(entry + b"next").dtype == (np.uint32 if bits == 32 else np.uint64)
+    assert index_files.write_file([np.array(positions, np.uint64)], bits)[1][0].length == length
 
 
 def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
-    data = deletion_vector.encode(np.array([5, 2**33 + 1], np.uint64), 64)
+    data = index_files.encode(np.array([5, 2**33 + 1], np.uint64), 64)
     assert data[4:12] == (3).to_bytes(8, "little")
     empty = (1).to_bytes(4, "little") + bytes.fromhex("3a30000000000000")
     assert empty in data
     gapped = data[:4] + (2).to_bytes(8, "little") + data[12:].replace(empty, b"")
-    assert deletion_vector.decode(gapped).tolist() == deletion_vector.decode(data).tolist() == [5, 2**33 + 1]
+    assert index_files.decode(gapped).tolist() == index_files.decode(data).tolist() == [5, 2**33 + 1]
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -73,21 +74,21 @@ def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
 def test_vectors_encoded_at_once_are_those_encoded_alone(bits: int, last: int) -> None:
     every = [np.array(found, np.uint64) for found in ([5], [], [0, 1, 2, 70_000], range(9000), [last])]
     every = every if bits == 64 or last < 2**32 else every[:-1]
-    assert deletion_vector.encode_many(every, bits) == [deletion_vector.encode(one, bits) for one in every]
+    assert index_files.encode_many(every, bits) == [index_files.encode(one, bits) for one in every]
 
 
 def test_a_deletion_file_without_vectors_is_one_byte() -> None:
-    assert deletion_vector.write_file([]) == (b"\1", [])
-    assert deletion_vector.read_file(b"\1") == []
+    assert index_files.write_file([]) == (b"\1", [])
+    assert index_files.read_file(b"\1") == []
     with pytest.raises(Unsupported, match="version 2"):
-        deletion_vector.read_file(b"\2")
+        index_files.read_file(b"\2")
 
 
 def test_a_wrong_checksum_is_named() -> None:
     broken = bytearray(DV_32)
     broken[-1] ^= 1
     with pytest.raises(Corrupt, match=r"index/i-0: crc at offset 59: checksum fa2b5193 stored, fa2b5192 computed") as caught:
-        deletion_vector.read_file(bytes(broken), path="index/i-0")
+        index_files.read_file(bytes(broken), path="index/i-0")
     assert (caught.value.path, caught.value.offset, caught.value.field) == ("index/i-0", 59, "crc")
 
 
@@ -115,7 +116,7 @@ def test_buckets_of_text_and_of_many_columns() -> None:
     assert [hashing.buckets("default", *user, n)[0] for n in (3, 4, 7)] == [1, 0, 2]
     types = [parse(t) for t in ("STRING", "BIGINT", "DECIMAL(10, 2)", "DOUBLE")]
     values: list[Any] = ["北京ab", -5000000000, Decimal("100.50"), -0.0]
-    columns = [internal.array_of([value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
     assert hashing.hash_columns(columns, types)[0] == -1505625080
     assert (hashing.buckets("hive", columns, types, 16)[0], hashing.buckets("default", columns, types, 16)[0]) == (3, 8)
 
@@ -130,14 +131,14 @@ CONTAINER = bytes.fromhex(
 
 def test_an_index_container_is_these_bytes() -> None:
     meaning = {"a": {"bloom-filter": b"\1\2\3", "bitmap": b"\4\5"}, "列": {"bsi": None}}
-    assert index_container.decode(CONTAINER) == meaning
-    assert index_container.encode(meaning) == CONTAINER
-    assert index_container.head_length(CONTAINER[:16]) == 91
-    assert index_container.contents(CONTAINER[:91])["a"]["bitmap"] == (94, 2)
+    assert container.decode(CONTAINER) == meaning
+    assert container.encode(meaning) == CONTAINER
+    assert container.head_length(CONTAINER[:16]) == 91
+    assert container.contents(CONTAINER[:91])["a"]["bitmap"] == (94, 2)
     with pytest.raises(Corrupt, match="magic"):
-        index_container.decode(b"\1" + CONTAINER[1:])
+        container.decode(b"\1" + CONTAINER[1:])
     with pytest.raises(Unsupported, match="version 2"):
-        index_container.decode(CONTAINER[:11] + b"\2" + CONTAINER[12:])
+        container.decode(CONTAINER[:11] + b"\2" + CONTAINER[12:])
 
 
 def test_hashes_of_bloom_filters() -> None:
@@ -149,6 +150,6 @@ def test_hashes_of_bloom_filters() -> None:
 
 def test_three_in_a_row_stay_an_array() -> None:
     """Java's rule for runs; C libraries take one word of overhead into account and would write a run."""
-    assert bitmap.encode(np.arange(3, dtype=np.uint32)).hex() == "3a300000010000000000020010000000000001000200"
-    assert bitmap.encode(np.arange(4, dtype=np.uint32)).hex() == "3b3000000100000300010000000300"
-    assert bitmap.encode(np.zeros(0, np.uint32)).hex() == "3a30000000000000"
+    assert roaring.encode(np.arange(3, dtype=np.uint32)).hex() == "3a300000010000000000020010000000000001000200"
+    assert roaring.encode(np.arange(4, dtype=np.uint32)).hex() == "3b3000000100000300010000000300"
+    assert roaring.encode(np.zeros(0, np.uint32)).hex() == "3a30000000000000"

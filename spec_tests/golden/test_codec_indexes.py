@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from lakekit import registry
-from lakekit.codec import index_container, internal
+from lakekit import plugins
+from lakekit.file_index import container as index_container
+from lakekit.codec import arrow_values
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.index.evaluate import evaluate
+from lakekit.file_index.evaluator import evaluate
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import Instant, parse
 
@@ -99,16 +100,16 @@ OTHERS: list[tuple[str, str, dict[str, str], list[Any], str]] = [
 
 @pytest.mark.parametrize(("text", "shape", "values", "payload"), BLOOM)
 def test_a_bloom_filter_is_these_bytes(text: str, shape: tuple[int, float], values: list[Any], payload: str) -> None:
-    part, t = registry.load("index", "bloom-filter"), parse(text)
+    part, t = plugins.load("file_index", "bloom-filter"), parse(text)
     options = {"items": str(shape[0]), "fpp": str(shape[1])}
-    assert part.build(internal.array_of(values, t), t, options).hex() == payload
+    assert part.build(arrow_values.array_of(values, t), t, options).hex() == payload
     for value in values:
         assert value is None or part.probe(bytes.fromhex(payload), t, Leaf("c", "=", (value,)), len(values))
 
 
 def test_a_default_bloom_filter_has_its_size() -> None:
-    part, t = registry.load("index", "bloom-filter"), parse("INT")
-    payload = part.build(internal.array_of(list(range(100)), t), t, {})
+    part, t = plugins.load("file_index", "bloom-filter"), parse("INT")
+    payload = part.build(arrow_values.array_of(list(range(100)), t), t, {})
     assert (len(payload), payload[:4]) == (4 + 599067, bytes([0, 0, 0, 3]))
     assert sum(part.probe(payload, t, Leaf("c", "=", (n,)), 100) for n in range(100, 1100)) <= 2
     assert part.probe(payload, t, Leaf("c", "in", (10**6, 7)), 100)
@@ -118,9 +119,9 @@ def test_a_default_bloom_filter_has_its_size() -> None:
 
 @pytest.mark.parametrize(("name", "text", "options", "values", "payload"), OTHERS)
 def test_an_index_is_these_bytes(name: str, text: str, options: dict[str, str], values: list[Any], payload: str) -> None:
-    part, t = registry.load("index", name), parse(text)
+    part, t = plugins.load("file_index", name), parse(text)
     data = bytes.fromhex(payload)
-    assert part.build(internal.array_of(values, t), t, options).hex() == payload
+    assert part.build(arrow_values.array_of(values, t), t, options).hex() == payload
     for value in {v for v in values if v is not None}:
         found = part.probe(data, t, Leaf("c", "=", (value,)), len(values))
         wanted = [i for i, v in enumerate(values) if v == value]
@@ -132,7 +133,7 @@ def test_an_index_is_these_bytes(name: str, text: str, options: dict[str, str], 
 
 def test_answers_of_the_bitmap_family() -> None:
     t = parse("INT")
-    column = internal.array_of([30, 10, 20, None, 10], t)
+    column = arrow_values.array_of([30, 10, 20, None, 10], t)
     leaves = {
         ("=", 10): {1, 4},
         ("!=", 10): {0, 2},
@@ -146,7 +147,7 @@ def test_answers_of_the_bitmap_family() -> None:
         ("not in", 30, 20): {1, 4},
     }
     for name in ("bsi", "range-bitmap", "bitmap"):
-        part = registry.load("index", name)
+        part = plugins.load("file_index", name)
         payload = part.build(column, t, {})
         for (op, *literals), rows in leaves.items():
             found = part.probe(payload, t, Leaf("c", op, tuple(literals)), 5)
@@ -160,10 +161,10 @@ def test_answers_of_the_bitmap_family() -> None:
 
 def test_evaluation_of_a_container() -> None:
     t = parse("INT")
-    columns = {"a": internal.array_of([1, 2, 3, None], t), "b": internal.array_of([5, 5, 6, 6], t)}
+    columns = {"a": arrow_values.array_of([1, 2, 3, None], t), "b": arrow_values.array_of([5, 5, 6, 6], t)}
     indexes: dict[str, dict[str, bytes | None]] = {
-        "a": {name: registry.load("index", name).build(columns["a"], t, {}) for name in ("bitmap", "bloom-filter")},
-        "b": {"bsi": registry.load("index", "bsi").build(columns["b"], t, {}), "tomorrow": b"?"},
+        "a": {name: plugins.load("file_index", name).build(columns["a"], t, {}) for name in ("bitmap", "bloom-filter")},
+        "b": {"bsi": plugins.load("file_index", "bsi").build(columns["b"], t, {}), "tomorrow": b"?"},
         "c": {"bitmap": None},
     }
     container = index_container.encode(indexes)
@@ -198,7 +199,7 @@ def test_an_index_of_a_later_version_only_costs_time() -> None:
     container = index_container.encode({"a": {"bitmap": b"\3" + bytes(30)}})
     assert evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
     with pytest.raises(Unsupported, match="version 3"):
-        registry.load("index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
+        plugins.load("file_index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
 
 
 def test_a_damaged_index_is_named_with_its_file() -> None:
@@ -210,7 +211,7 @@ def test_a_damaged_index_is_named_with_its_file() -> None:
 
 
 def test_the_folder_is_the_registry() -> None:
-    assert registry.names("index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap")
-    assert all(name == registry.load("index", name).NAME for name in registry.names("index"))
+    assert plugins.names("file_index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap")
+    assert all(name == plugins.load("file_index", name).NAME for name in plugins.names("file_index"))
     with pytest.raises(Unsupported, match=r"no part of index is called 'btree'; there are bitmap, bloom-filter"):
-        registry.load("index", "btree")
+        plugins.load("file_index", "btree")

@@ -7,13 +7,13 @@ import warnings
 
 import pytest
 
-from lakekit.change import casting, schema as schemas
-from lakekit.change.defaults import check_default
+from lakekit.ddl import casting, schema_writer as schemas
+from lakekit.ddl.defaults import check_default
 from lakekit.errors import LakekitError, SchemaMismatch
-from lakekit.meta.handle import Ground, open_handle
-from lakekit.model import json_facts
-from lakekit.model.layout import Layout
-from lakekit.model.schema import TableSchema
+from lakekit.metadata.table_context import Ground, open_handle
+from lakekit.model import json_codec
+from lakekit.model.table_paths import Layout
+from lakekit.model.table_schema import TableSchema
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import parse
 from spec_tests.golden.definition_answers import recorded
@@ -67,7 +67,7 @@ def difference(wanted, found):
         return "else"
     told["options"] = {key: told["options"][key] for key in found.options}  # the reference's order follows hashes
     order = ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
-    assert json_facts.dumps({name: told[name] for name in order if name in told}) == found.to_json()
+    assert json_codec.dumps({name: told[name] for name in order if name in told}) == found.to_json()
     return ""
 
 

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from lakekit.errors import Unsupported
-from lakekit.files.evolve import evolved
+from lakekit.data_file.schema_evolution import evolved
 from lakekit.format.casts import Target
 from lakekit.testing.expectations import series_of, values_of
-from lakekit.testing.golden.cases import cases
+from lakekit.testing.golden.comparison import cases
 from lakekit.testing.golden.checks import check
 from lakekit.types import parse
 

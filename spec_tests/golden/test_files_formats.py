@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.testing.expectations import FIXTURES
-from lakekit.testing.golden.cases import broken_cases, cases
+from lakekit.testing.golden.comparison import broken_cases, cases
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import Field, parse

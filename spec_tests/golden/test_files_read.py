@@ -13,12 +13,12 @@ from pyroaring import BitMap
 
 from lakekit.columns import FILE, LEVEL
 from lakekit.errors import Corrupt, LakekitError, Unsupported
-from lakekit.files import deletions
-from lakekit.files.places import data_file_paths
-from lakekit.files.read import refused, scan_files
-from lakekit.format import avro, blocks, orc, parquet
-from lakekit.meta import manifests, schemas, snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.paths import data_file_paths
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.format import avro, external_reader, orc, parquet
+from lakekit.metadata import manifest_reader, schemas, snapshots
+from lakekit.metadata.table_context import open_handle
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.testing.expectations import FIXTURES
@@ -41,7 +41,7 @@ def opened(case, **how):
 
 def listed(handle, snapshot):
     """Every live file, in one order, and where each lies."""
-    entries = manifests.live(handle, snapshot)
+    entries = manifest_reader.live(handle, snapshot)
     found = sorted(zip(entries.files(), data_file_paths(handle, entries), strict=True), key=lambda pair: pair[0].name)
     return [file for file, _ in found], [path for _, path in found]
 
@@ -267,10 +267,10 @@ def test_an_interrupt_is_no_damage_where_a_reader_decodes(opens, engine):
             raise pl.exceptions.PanicException(text)
 
         def open_file(path, panic=panic):
-            return blocks.Opened(row_count=1, batches=panic) if opens else panic(path)
+            return external_reader.Opened(row_count=1, batches=panic) if opens else panic(path)
 
         with pytest.raises(kind):
-            blocks.scan(["a.avro"], open_file, pl.Schema({"a": pl.Int64()}), name="avro").collect(engine=engine)
+            external_reader.scan(["a.avro"], open_file, pl.Schema({"a": pl.Int64()}), name="avro").collect(engine=engine)
 
 
 def test_an_unknown_format_is_refused_by_name():
@@ -286,7 +286,7 @@ def test_an_unknown_format_is_refused_by_name():
 
 
 def vectors_of(handle, snapshot):
-    return {part.file_name: entry for entry in manifests.index_entries(handle, snapshot) if entry.index_type == "DELETION_VECTORS" for part in entry.ranges}
+    return {part.file_name: entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "DELETION_VECTORS" for part in entry.ranges}
 
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in TABLES.glob("vectors_*.json")))
@@ -295,7 +295,7 @@ def test_deletion_vectors_are_read_by_one_look_at_each_index_file(case):
     handle, snapshot = opened(case, storage=storage)
     vectors = vectors_of(handle, snapshot)
     before = len(storage.trace)
-    found = deletions.load(handle, vectors)
+    found = deletion_vector_reader.load(handle, vectors)
     assert len(storage.trace) - before == len({entry.file_name for entry in vectors.values()})
     assert found.keys() == vectors.keys()
     for name, positions in found.items():
@@ -314,7 +314,7 @@ def test_a_vector_that_is_not_what_the_index_manifest_says_is_corrupt(case, chan
     name, entry = next(iter(vectors.items()))
     wrong = replace(entry, ranges=tuple(replace(part, **change) if part.file_name == name else part for part in entry.ranges))
     with pytest.raises(Corrupt) as refusal:
-        deletions.load(handle, {name: wrong})
+        deletion_vector_reader.load(handle, {name: wrong})
     assert refusal.value.path is not None
 
 
@@ -322,10 +322,10 @@ def test_a_damaged_vector_is_corrupt_wherever_the_damage_is():
     storage = in_memory("vectors_append_32_parquet")
     handle, snapshot = opened("vectors_append_32_parquet", storage=storage)
     vectors = vectors_of(handle, snapshot)
-    path = deletions.index_path(handle, next(iter(vectors.values())))
+    path = deletion_vector_reader.index_path(handle, next(iter(vectors.values())))
     data = storage.read(path)
     for at in range(1, len(data)):
         storage.put(path, data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
         with pytest.raises(LakekitError) as refusal:
-            deletions.load(handle, vectors)
+            deletion_vector_reader.load(handle, vectors)
         assert path in refusal.value.message

@@ -15,12 +15,12 @@ import pytest
 
 import lakekit as lk
 from lakekit import errors
-from lakekit.codec import avro, avro_columns, avro_schema, binary_row, deletion_vector, hash_index, orc_tail
+from lakekit.codec import avro_container, avro_columns, avro_schema, binary_row, index_files, hash_index, orc_tail
 from lakekit.codec.marks import UNREAD, UNUSED, Marks
-from lakekit.draw import bytes as draw
-from lakekit.format import parquet_marks
-from lakekit.model import entry_files, index_manifest, json_facts, json_marks, manifest
-from lakekit.table.byte_formats import FORMATS
+from lakekit.draw import hexdump as draw
+from lakekit.format import parquet_spans
+from lakekit.model import entry_files, index_manifest, json_codec, json_marks, manifests
+from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
 from spec_tests.longer import some
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakekit.table.bytes import Hex
+    from lakekit.inspection.hexdump import Hex
 
 UNKNOWN = {"cast", "blob_file"}
 """Fixtures of no file format that is read: casts of values, and blob files, which are refused."""
@@ -147,7 +147,7 @@ def test_deletion_vectors_say_their_positions(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
     shown = lk.hex(data)
     assert shown.format == "deletion_vectors"
-    for number, wanted in enumerate(deletion_vector.read_file(data)):
+    for number, wanted in enumerate(index_files.read_file(data)):
         found = [mark.value for mark in shown.found if mark.field.startswith(f"vector {number}.") and ".positions" in mark.field]
         positions = [value for value in found if isinstance(value, list)]
         assert [position for some in positions for position in some] == wanted.tolist()
@@ -179,10 +179,10 @@ def rebuilt(found: list[Any], data: bytes, outer: str, wanted: Any) -> Any:
 def test_records_say_what_was_decoded(path: Path) -> None:
     """The records by marks are those of the columnar decoder, which plans use."""
     data = path.with_suffix(".bin").read_bytes()
-    if not avro.is_avro(data):
+    if not avro_container.is_avro(data):
         assert lk.hex(data).format in ("orc", "parquet")
         return
-    container = avro.open_container(data, limits=avro.DATA)
+    container = avro_container.open_container(data, limits=avro_container.DATA)
     columns = {name: column.to_pylist() for name, column in avro_columns.decode([container]).items()}
     names = avro_schema.record_of(container.schema).names
     count, shown = 0, lk.hex(data)
@@ -204,7 +204,7 @@ def test_records_say_what_was_decoded(path: Path) -> None:
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name in JSON])
 def test_json_says_what_was_decoded(path: Path) -> None:
     data, marks = path.with_suffix(".bin").read_bytes(), Marks()
-    wanted = json_facts.loads(data)
+    wanted = json_codec.loads(data)
     assert json_marks.walk(data, marks) == wanted
     found = values(lk.hex(data, format=path.parent.name))
     for name, value in wanted.items():
@@ -216,7 +216,7 @@ def test_json_says_what_was_decoded(path: Path) -> None:
 def test_json_numbers_and_texts_of_every_form() -> None:
     text = '{"a" : [1, -2.50, 1e3, true, false, null, "é\\n\\u00e9\\"", {}, []], "b": {"c": "😀"}}'
     marks = Marks()
-    assert json_marks.walk(text.encode(), marks) == json_facts.loads(text.encode())
+    assert json_marks.walk(text.encode(), marks) == json_codec.loads(text.encode())
     assert {mark.field: mark.value for mark in marks}["a[1]"] == Decimal("-2.50")
     for wrong in ("", "{", '{"a"}', "[1 2]", "[1,]", "{} x", '{"a": tru}', "{1: 2}", '"', "[[[", "\x00"):
         with pytest.raises(errors.Corrupt):
@@ -227,7 +227,7 @@ def test_json_numbers_and_texts_of_every_form() -> None:
 def test_parquet_says_what_arrow_says(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
     facts = pq.ParquetFile(io.BytesIO(data)).metadata
-    footer = parquet_marks.walk(data, Marks())
+    footer = parquet_spans.walk(data, Marks())
     assert footer["num_rows"] == facts.num_rows
     assert footer["created_by"].decode() == facts.created_by
     assert len(footer["row_groups"]) == facts.num_row_groups
@@ -260,7 +260,7 @@ def test_manifests_decode_to_what_is_marked() -> None:
     """The whole way: facts of the model against marks of the file."""
     data = (fixtures() / "formats/manifest_list/avro_null.bin").read_bytes()
     found = values(lk.hex(data))
-    for i, one in enumerate(manifest.decode_list(data)):
+    for i, one in enumerate(manifests.decode_list(data)):
         assert (found[f"[{i}]._FILE_NAME"], found[f"[{i}]._FILE_SIZE"], found[f"[{i}]._SCHEMA_ID"]) == (one.name, one.size_bytes, one.schema_id)
     data = (fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()
     found = values(lk.hex(data))

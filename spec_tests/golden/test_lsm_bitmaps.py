@@ -12,26 +12,26 @@ from pyroaring import BitMap
 
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.lsm import aggregates
-from lakekit.lsm.aggregates import roaring64
+from lakekit.lsm.aggregates import roaring
 from lakekit.lsm.aggregates.contract import FieldFunction
 from lakekit.lsm.rule import MergeRule
-from lakekit.lsm.versions import ladder
+from lakekit.lsm.row_versions import ladder
 from lakekit.types import parse
 
 
 def bitmap(numbers):
     """A 64-bit bitmap as `add` makes it from ascending numbers."""
-    found = roaring64.Bitmap()
+    found = roaring.Bitmap()
     for upper in sorted({number >> 16 for number in numbers}):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
-        leaf = roaring64.Node(kind=roaring64.LEAF, key=upper.to_bytes(6, "big"), number=roaring64._added(found, (lower, False)))
-        found.root = roaring64._inserted(found.root, leaf, 0)
-    return roaring64.serialize(found)
+        leaf = roaring.Node(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._added(found, (lower, False)))
+        found.root = roaring._inserted(found.root, leaf, 0)
+    return roaring.serialize(found)
 
 
 def numbers(data):
-    parsed = roaring64.parse(data, "v")
-    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring64._leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
+    parsed = roaring.parse(data, "v")
+    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
 
 
 RECORDED = {
@@ -52,7 +52,7 @@ def test_bytes_of_the_reference(case):
     data = bitmap(values)
     assert (len(data), sha256(data).hexdigest()[:32]) == (size, digest)
     assert numbers(data) == set(values)
-    assert roaring64.serialize(roaring64.parse(data, "v")) == data
+    assert roaring.serialize(roaring.parse(data, "v")) == data
 
 
 some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(0, 2**64 - 1), st.integers(0, 60).map(lambda n: n << 16)), max_size=60)
@@ -60,9 +60,9 @@ some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(
 
 @given(one=some, other=some)
 def test_a_union_holds_both(one, other):
-    united = roaring64.united(bitmap(one), bitmap(other), "v")
+    united = roaring.united(bitmap(one), bitmap(other), "v")
     assert numbers(united) == one | other
-    assert roaring64.united(united, bitmap(other), "v") == united
+    assert roaring.united(united, bitmap(other), "v") == united
 
 
 @settings(max_examples=settings.default.max_examples * 2)
@@ -108,7 +108,7 @@ def _missing(folder, name):
 
 def test_sketches_have_the_bytes_of_java():
     """Where C++ and Java serialize the same sketch differently: no hash, one hash, several."""
-    sketches = pytest.importorskip("lakekit.lsm.sketches", reason="the extra `sketches`")
+    sketches = pytest.importorskip("lakekit.lsm.aggregates.sketches", reason="the extra `sketches`")
     empty, one, other = (bytes.fromhex(text) for text in ("01030300001e0000", "01030300003acc93e30075f7e023bf7f", "01030300003acc930fcce3df23629e0d"))
     assert sketches._theta(empty, empty) == empty
     assert sketches._theta(empty, one) == sketches._theta(one, empty) == one

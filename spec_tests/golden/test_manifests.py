@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from lakekit.codec import avro, avro_columns, avro_schema, avro_values
-from lakekit.codec.avro_lanes import Lanes
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import open_handle
-from lakekit.model import entries, entry_files, index_manifest, manifest, metadata_file, record_schemas
+from lakekit.codec import avro_container, avro_columns, avro_schema, avro_values
+from lakekit.codec.avro_vectors import Lanes
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import open_handle
+from lakekit.model import manifest_entries, entry_files, index_manifest, manifests, metadata_records, record_schemas
 from lakekit.model.data_file import DataFile, Stats
 from lakekit.model.entry_files import Manifest
 from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.manifest import ManifestFile
+from lakekit.model.manifests import ManifestFile
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import cases as golden
+from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.manifests import inside
 from spec_tests.longer import some
@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def decoded(data: bytes) -> entries.Entries:
+def decoded(data: bytes) -> manifest_entries.Entries:
     return entry_files.decode([Manifest("m", data)])[0]
 
 
@@ -72,9 +72,9 @@ def test_worked_manifest_list() -> None:
         max_level=0,
     )
     text = "0418 6d616e69666573742d612d30 fc250200 18000000000000000000000000 18000000000000000000000000 0200 00 02000200020002000000"
-    data = manifest.encode_list([file])
+    data = manifests.encode_list([file])
     assert body(data) == text.replace(" ", "")
-    assert manifest.decode_list(data) == [file]
+    assert manifests.decode_list(data) == [file]
 
 
 def test_worked_manifest() -> None:
@@ -95,7 +95,7 @@ def test_worked_manifest() -> None:
         delete_row_count=0,
         source=0,
     )
-    found = entries.of_files([file], partition=NO_COLUMNS, bucket=0, total_buckets=1)
+    found = manifest_entries.of_files([file], partition=NO_COLUMNS, bucket=0, total_buckets=1)
     data = entry_files.encode(found)
     text = (
         "0400 18000000000000000000000000 0002 20646174612d612d302e70617271756574 d00f 04"
@@ -158,10 +158,10 @@ def test_every_metadata_file_of_a_table(table: Path) -> None:
     """Our records are fastavro's, one at a time and a column at a time, and they are written back as they were."""
     for path in sorted((table / "manifest").iterdir()):
         data = path.read_bytes()
-        if not avro.is_avro(data):
-            assert metadata_file.is_columnar(data), path.name
+        if not avro_container.is_avro(data):
+            assert metadata_records.is_columnar(data), path.name
             continue
-        container = avro.open_container(data, path=path.name)
+        container = avro_container.open_container(data, path=path.name)
         wanted = [plain(row) for row in fastavro.reader(io.BytesIO(data))]
         assert avro_columns.read_records(container) == wanted, path.name
         columns = avro_columns.decode([container])
@@ -180,11 +180,11 @@ def test_live_rows_are_those_the_snapshot_counts(table: Path) -> None:
     snapshot = snapshots.latest(handle)
     if snapshot is None:
         return
-    found = manifests.live(handle, snapshot)
+    found = manifest_reader.live(handle, snapshot)
     rows = int(found.numbers("row_count").sum())
     assert snapshot.total_record_count in {None, rows}  # snapshots of version 2 count nothing
-    assert all(entry.kind == 0 for entry in manifests.index_entries(handle, snapshot))
-    delta = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
+    assert all(entry.kind == 0 for entry in manifest_reader.index_entries(handle, snapshot))
+    delta = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
     signs = 1 - 2 * delta.numbers("kind").astype(int)
     assert snapshot.delta_record_count in {None, int((signs * delta.numbers("row_count")).sum())}
 
@@ -194,36 +194,36 @@ def test_schemas_are_the_references_own_text() -> None:
     found = {name: set() for name in ("manifest-list", "index-manifest", "manifest")}
     for path in (fixtures() / "flights" / "table" / "manifest").iterdir():
         kind = next(name for name in found if path.name.startswith(name + "-"))
-        found[kind].add(avro.open_container(path.read_bytes()).metadata["avro.schema"])
+        found[kind].add(avro_container.open_container(path.read_bytes()).metadata["avro.schema"])
     assert found["manifest-list"] == {record_schemas.text(record_schemas.LIST)}
     assert found["manifest"] == {record_schemas.text(record_schemas.entry())}
-    text = avro.open_container((fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()).metadata["avro.schema"]
+    text = avro_container.open_container((fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()).metadata["avro.schema"]
     assert text == record_schemas.text(record_schemas.index_entry())
 
 
 def test_many_blocks_in_one_pass() -> None:
     """Records of one file decoded with other files, with and without guesses, in any number of blocks, are the same."""
     data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
-    container = avro.open_container(data)
+    container = avro_container.open_container(data)
     assert len(container.blocks) > 1
     alone = decoded(data)
     twice, counts = entry_files.decode([Manifest("a", data), Manifest("b", data)])
     assert counts == [len(alone), len(alone)]
-    assert twice.table.equals(entries.concat([alone, alone]).table)
+    assert twice.table.equals(manifest_entries.concat([alone, alone]).table)
     guessed = avro_columns.decode([container], guess=entry_files._guess)
     skipped = avro_columns.decode([container])
     assert all(guessed[name].equals(skipped[name]) for name in skipped)
     digest = hashlib.sha256(b"".join(block.data for block in container.blocks)).hexdigest()
-    assert hashlib.sha256(b"".join(block.data for block in avro.open_container(entry_files.encode(alone)).blocks)).hexdigest() == digest
+    assert hashlib.sha256(b"".join(block.data for block in avro_container.open_container(entry_files.encode(alone)).blocks)).hexdigest() == digest
 
 
 def test_records_in_a_union_are_guessed_as_well() -> None:
     """Some writers declare `["null", record]`: each record starts a byte earlier, and no block has to be skipped through."""
     data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
-    container = avro.open_container(data)
+    container = avro_container.open_container(data)
     schema, out = json.loads(container.metadata["avro.schema"]), io.BytesIO()
     fastavro.writer(out, ["null", schema], fastavro.reader(io.BytesIO(data)), codec="null", sync_interval=4000)
-    wrapped = avro.open_container(out.getvalue())
+    wrapped = avro_container.open_container(out.getvalue())
     assert len(wrapped.blocks) > 1
     guessed = entry_files._guess(Lanes(block.data for block in wrapped.blocks), branch=1)
     assert len(guessed) == container.count
@@ -238,11 +238,11 @@ def rewritten(data: bytes, fields: record_schemas.Fields, change: Any) -> bytes:
     text = record_schemas.text(fields)
     write = avro_values.writer(avro_schema.parse(text))
     out = []
-    for row in avro_columns.read_records(avro.open_container(data)):
+    for row in avro_columns.read_records(avro_container.open_container(data)):
         one = bytearray()
         write(one, change(row))
         out.append(bytes(one))
-    return avro.write(text, out)
+    return avro_container.write(text, out)
 
 
 def test_fields_of_newer_writers_are_kept() -> None:
@@ -250,9 +250,9 @@ def test_fields_of_newer_writers_are_kept() -> None:
     data = (fixtures() / "formats/manifest_list/avro_null.bin").read_bytes()
     newer = (*record_schemas.LIST, ("_TOTAL_BUCKETS", ("null", "int")), ("_EXTRA_FILES", ("null", ("array", "string"))))
     wide = rewritten(data, newer, lambda row: row | {"_TOTAL_BUCKETS": 4 if row["_SCHEMA_ID"] else None, "_EXTRA_FILES": ["x"]})
-    found = manifest.decode_list(wide)
+    found = manifests.decode_list(wide)
     assert [sorted(extra.name for extra in file.extra) for file in found] == [["_EXTRA_FILES"], ["_EXTRA_FILES", "_TOTAL_BUCKETS"], ["_EXTRA_FILES"]]
-    kept = avro_columns.read_records(avro.open_container(manifest.encode_list(found)))
+    kept = avro_columns.read_records(avro_container.open_container(manifests.encode_list(found)))
     assert {row["_FILE_NAME"]: row["_TOTAL_BUCKETS"] for row in kept} == {"manifest-a-0": None, "manifest-a-1": 4, "manifest-a-2": None}
 
     data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
@@ -260,7 +260,7 @@ def test_fields_of_newer_writers_are_kept() -> None:
     sequences = rewritten(data, newer, lambda row: row | {"_FILE": row["_FILE"] | {"_WRITE_COLS_SEQUENCES": [row["_FILE"]["_FILE_SIZE"]]}})
     found_entries = decoded(sequences)
     assert inside(entry_files.encode(found_entries)) == inside(sequences)
-    assert entries.concat([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
+    assert manifest_entries.concat([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
 
 
 def test_global_index_of_engine_2_is_kept() -> None:
@@ -275,18 +275,18 @@ def test_fields_of_old_writers_read_as_null() -> None:
     short = (*record_schemas.entry()[:-1], ("_FILE", record_schemas.FILE[:12]))
     old = decoded(rewritten(data, short, lambda row: row))
     new = decoded(data)
-    for name in entries.SCHEMA.names:
-        if entries.SCHEMA.field(name).nullable and "null_counts" not in name:
+    for name in manifest_entries.SCHEMA.names:
+        if manifest_entries.SCHEMA.field(name).nullable and "null_counts" not in name:
             assert old.column(name).null_count == len(old), name
         else:
             assert old.column(name).equals(new.column(name)), name
     text = b'["null",' + record_schemas.text(record_schemas.entry()) + b"]"
-    wrapped = avro.write(text, [b"\x02" + one for one in one_by_one(data)])
+    wrapped = avro_container.write(text, [b"\x02" + one for one in one_by_one(data)])
     assert decoded(wrapped).table.equals(new.table)
 
 
 def one_by_one(data: bytes) -> list[bytes]:
-    container = avro.open_container(data)
+    container = avro_container.open_container(data)
     write = avro_values.writer(container.schema)
     out = []
     for row in avro_columns.read_records(container):

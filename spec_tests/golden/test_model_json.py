@@ -10,11 +10,11 @@ import pytest
 
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import hint
-from lakekit.model.schema import TableSchema, assign_ids, highest_id
+from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.snapshot import NO_WATERMARK, Snapshot
 from lakekit.model.tag import Tag
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import cases as golden
+from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.metadata import READERS, instant
 from lakekit.types import Field, parse

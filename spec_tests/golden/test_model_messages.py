@@ -8,7 +8,7 @@ import pytest
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import commit_message, committable_bytes, split_bytes
-from lakekit.testing.golden import cases as golden
+from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 
 if TYPE_CHECKING:

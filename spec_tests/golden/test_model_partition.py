@@ -12,9 +12,9 @@ import pytest
 from lakekit.errors import Corrupt, LocationNotAllowed, Unsupported
 from lakekit.model import partition
 from lakekit.model.data_file import DataFile, format_of
-from lakekit.model.layout import Layout, checked_name, is_plain
+from lakekit.model.table_paths import Layout, checked_name, is_plain
 from lakekit.model.locations import Locations
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import Instant, parse
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lakekit.errors import InvalidOption
-from lakekit.options.declared import ELSEWHERE
+from lakekit.options.definitions import ELSEWHERE
 from lakekit.options.option import INFINITE, read_boolean, read_duration, read_integer, read_levels, read_number, read_size
-from lakekit.options.table import BY_KEY, OPTIONS, TableOptions, listing
+from lakekit.options.table_options import BY_KEY, OPTIONS, TableOptions, listing
 
 DECLARED = [line.split("\t") for line in (Path(__file__).parent / "core_options_1_4_2.tsv").read_text().splitlines()]
 TYPES = {

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.codec import avro
+from lakekit.codec import avro_container
 from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.publish import publish
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.commit.committer import publish
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.entries import ADD, DELETE
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import IndexFile
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.index_file import IndexEntry
     from lakekit.model.snapshot import Snapshot
 
@@ -94,7 +94,7 @@ def commits(history: list[Snapshot]) -> list[list[Snapshot]]:
 
 def is_manifest_compaction(golden: Handle, snapshot: Snapshot) -> bool:
     """Whether a procedure merged manifests: no writer sent it."""
-    return snapshot.commit_kind == "COMPACT" and not manifests.manifest_files(golden, snapshot, "delta") and snapshot.changelog_manifest_list is None
+    return snapshot.commit_kind == "COMPACT" and not manifest_reader.manifest_files(golden, snapshot, "delta") and snapshot.changelog_manifest_list is None
 
 
 def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -> tuple[list[CommitMessage], Overwrite | None]:
@@ -102,8 +102,8 @@ def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -
     overwrite = None
     for snapshot in pair:
         parts: dict[tuple[bytes, int], dict[str, Any]] = {}
-        entries = manifests.read_entries(golden, manifests.manifest_files(golden, snapshot, "delta"))
-        changelog = manifests.read_entries(golden, manifests.manifest_files(golden, snapshot, "changelog"))
+        entries = manifest_reader.read_entries(golden, manifest_reader.manifest_files(golden, snapshot, "delta"))
+        changelog = manifest_reader.read_entries(golden, manifest_reader.manifest_files(golden, snapshot, "changelog"))
         if snapshot.commit_kind == "OVERWRITE":
             overwrite = overwrite_of(golden, snapshot, before)
         is_compact = snapshot.commit_kind == "COMPACT"
@@ -132,16 +132,16 @@ def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -
 
 
 def index_changes(golden: Handle, snapshot: Snapshot, before: Snapshot | None) -> list[tuple[IndexEntry, str]]:
-    now = manifests.index_entries(golden, snapshot)
-    was = [] if before is None else manifests.index_entries(golden, before)
+    now = manifest_reader.index_entries(golden, snapshot)
+    was = [] if before is None else manifest_reader.index_entries(golden, before)
     return [(entry, "deleted") for entry in was if entry not in now] + [(entry, "new") for entry in now if entry not in was]
 
 
 def overwrite_of(golden: Handle, snapshot: Snapshot, before: Snapshot | None) -> Overwrite | None:
     """Which overwrite deletes just that: of everything, or of the partitions that were written; None: rows were deleted one by one."""
-    entries = manifests.read_entries(golden, manifests.manifest_files(golden, snapshot, "delta"))
+    entries = manifest_reader.read_entries(golden, manifest_reader.manifest_files(golden, snapshot, "delta"))
     gone = entries.filter(entries.numbers("kind") == DELETE)
-    live = manifests.no_entries() if before is None else manifests.live(golden, before)
+    live = manifest_reader.no_entries() if before is None else manifest_reader.live(golden, before)
     if golden.options.bucket != -2:  # then rows that wait for a bucket stay
         live = live.filter(live.numbers("bucket") != -2)
     if sorted(names(gone)) == sorted(names(live)):
@@ -165,25 +165,25 @@ def assert_same(golden: Handle, handle: Handle, wanted: Snapshot) -> None:
     assert {name: said.get(name) for name in SAID_AGAIN} == {name: reference.get(name) for name in SAID_AGAIN}
     assert [name for name in GIVEN if name in said] == [name for name in GIVEN if reference.get(name) is not None]
     for which in ("delta", "changelog"):
-        theirs, own = manifests.manifest_files(golden, wanted, which), manifests.manifest_files(handle, ours, which)
+        theirs, own = manifest_reader.manifest_files(golden, wanted, which), manifest_reader.manifest_files(handle, ours, which)
         rows, wanted_rows = rows_of(handle, own), rows_of(golden, theirs)
         assert rows == wanted_rows, which
         if len(theirs) == 1:
             left_out = {"name": "", "size_bytes": 0}
             assert replace(own[0], **left_out) == replace(theirs[0], **left_out)
             assert header(handle, own[0].name) == header(golden, theirs[0].name)
-    bases = [[(file.num_added_files, file.num_deleted_files) for file in manifests.manifest_files(*one, "base")] for one in ((handle, ours), (golden, wanted))]
+    bases = [[(file.num_added_files, file.num_deleted_files) for file in manifest_reader.manifest_files(*one, "base")] for one in ((handle, ours), (golden, wanted))]
     assert bases[0] == bases[1], "manifests merged otherwise"
     assert header(handle, ours.delta_manifest_list) == header(golden, wanted.delta_manifest_list)
-    assert sorted_rows(manifests.live(handle, ours)) == sorted_rows(manifests.live(golden, wanted))
+    assert sorted_rows(manifest_reader.live(handle, ours)) == sorted_rows(manifest_reader.live(golden, wanted))
     key = repr
-    assert sorted(manifests.index_entries(handle, ours), key=key) == sorted(manifests.index_entries(golden, wanted), key=key)
+    assert sorted(manifest_reader.index_entries(handle, ours), key=key) == sorted(manifest_reader.index_entries(golden, wanted), key=key)
     if ours.index_manifest is not None and wanted.index_manifest is not None:
         assert header(handle, ours.index_manifest) == header(golden, wanted.index_manifest)
 
 
 def rows_of(handle: Handle, files: list[Any]) -> list[str]:
-    return sorted_rows(manifests.read_entries(handle, files))
+    return sorted_rows(manifest_reader.read_entries(handle, files))
 
 
 def sorted_rows(entries: Any) -> list[str]:
@@ -193,4 +193,4 @@ def sorted_rows(entries: Any) -> list[str]:
 def header(handle: Handle, name: str) -> bytes | None:
     """The schema text of an Avro file."""
     data = handle.storage.read(handle.layout.manifest(name))
-    return avro.open_container(data).metadata["avro.schema"] if avro.is_avro(data) else data[:4]
+    return avro_container.open_container(data).metadata["avro.schema"] if avro_container.is_avro(data) else data[:4]

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 
 
@@ -15,36 +15,36 @@ from lakekit.errors import InvalidOption, Unsupported
 def entry(monkeypatch):
     """Entry points as another distribution would declare them."""
     found = []
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point for point in found if point.group == group])
-    registry._parts.cache_clear()
-    yield lambda name, value: found.append(EntryPoint(name, value, "lakekit.index"))
-    registry._parts.cache_clear()
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in found if point.group == group])
+    plugins._parts.cache_clear()
+    yield lambda name, value: found.append(EntryPoint(name, value, "lakekit.file_index"))
+    plugins._parts.cache_clear()
 
 
 def test_a_part_of_another_distribution_is_found(entry):
     entry("toy", "json.decoder")
-    assert registry.names("index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap", "toy")
-    assert registry.load("index", "toy").__name__ == "json.decoder"
+    assert plugins.names("file_index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap", "toy")
+    assert plugins.load("file_index", "toy").__name__ == "json.decoder"
 
 
 def test_two_parts_of_one_name_are_an_error(entry):
     entry("bsi", "toys.bsi")
     with pytest.raises(InvalidOption, match=r"two parts of index are called 'bsi': lakekit\.index\.bsi and toys\.bsi"):
-        registry.names("index")
+        plugins.names("file_index")
 
 
 def test_a_missing_guest_names_its_extra(entry, monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     entry("query", "sqlglot.anything")
     with pytest.raises(Unsupported, match=r"'query' of index needs sqlglot: pip install 'lakekit\[sql\]'"):
-        registry.load("index", "query")
+        plugins.load("file_index", "query")
 
 
 def test_a_part_that_is_broken_says_so_itself(entry):
     entry("broken", "no_such_module_anywhere")
     with pytest.raises(ModuleNotFoundError, match="no_such_module_anywhere"):
-        registry.load("index", "broken")
+        plugins.load("file_index", "broken")
 
 
 def test_what_is_no_part_is_not_listed(entry):
-    assert "evaluate" not in registry.names("index")
+    assert "evaluate" not in plugins.names("file_index")

@@ -14,7 +14,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.testing.expectations import FIXTURES, beyond_polars, load, rows_of
-from lakekit.testing.reads import KIND, OTHERWISE, answer
+from lakekit.testing.recorded_reads import KIND, OTHERWISE, answer
 from lakekit.types import parse
 from spec_tests.longer import some
 

@@ -62,8 +62,8 @@ _FUNCTIONS = (
 )
 EXCEPT = {
     "lakekit/columns.py": "the one place that knows which names are patterns",
-    "lakekit/change/": "what callers say is expanded against the table's columns there, name by name",
-    "lakekit/read/aggregate.py": "likewise",
+    "lakekit/dml/": "what callers say is expanded against the table's columns there, name by name",
+    "lakekit/read/aggregate_pushdown.py": "likewise",
     "lakekit/spark/merge_task.py": "the internal columns of a merge, whose names begin with a control character",
     "lakekit/spark/pipeline/": "an example with schemas of its own",
 }

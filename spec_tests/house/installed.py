@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 import lakekit as lk
-from lakekit import cli
+from lakekit.cli import main as cli
 
 FORMATS = ("parquet", "orc", "avro")
 

@@ -50,7 +50,7 @@ def test_code_refuses_by_names_of_the_list():
     assert not unknown
 
 
-@pytest.mark.parametrize("area, folder", [("merge-engine.", "lsm/engines"), ("file.format.", "format"), ("file-index.", "index")])
+@pytest.mark.parametrize("area, folder", [("merge-engine.", "lsm/engines"), ("file.format.", "format"), ("file-index.", "file_index")])
 def test_parts_that_are_files_are_claimed_and_claims_are_files(area, folder):
     named = {path.stem.replace("_", "-") for path in (PACKAGE / folder).glob("*.py")}
     claimed = {key.removeprefix(area) for key, feature in FEATURES.items() if key.startswith(area) and feature.read == "yes"} - {"per-level", "embedded"}

@@ -40,7 +40,7 @@ def test_modules_loaded_by_name_are_counted():
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 if called in ("import_module", "__import__"):
                     found.add(name(path))
-    assert found <= {"lakekit/__init__.py", "lakekit/registry.py", "lakekit/spark/__init__.py", "lakekit/storage/environment.py", "lakekit/testing/plugged.py"}
+    assert found <= {"lakekit/__init__.py", "lakekit/plugins.py", "lakekit/spark/__init__.py", "lakekit/storage/environment.py", "lakekit/testing/adapters.py"}
 
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
@@ -48,7 +48,7 @@ UPWARD = {
     "lakekit/catalog/catalog.py": "sql",
     "lakekit/catalog/views.py": "sql",
     "lakekit/progress.py": "notebook",
-    "lakekit/table/bytes.py": "notebook",
+    "lakekit/inspection/hexdump.py": "notebook",
     "lakekit/table/looking.py": "notebook",
 }
 """Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`, `cat.sql`, the query of a view."""
@@ -62,7 +62,7 @@ def test_steps_upwards_are_by_name_and_counted():
         own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         for node in ast.walk(tree(path)):
             called = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-            if called is None or called.attr != "load" or getattr(called.value, "id", "") != "registry":
+            if called is None or called.attr != "load" or getattr(called.value, "id", "") != "plugins":
                 continue
             folder = node.args[0]
             above = not isinstance(folder, ast.Constant) or floor[folder.value.partition("/")[0]] < floor.get(own, -1)

@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.lsm import rule
 from lakekit.lsm.merge import merge
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field
 
 FEW, MANY, RUNS = 10_000, 1_000_000, 5

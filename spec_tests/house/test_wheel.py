@@ -34,7 +34,7 @@ def test_it_carries_the_package_the_fixtures_and_nothing_else(wheel):
 def test_the_demo_runs_from_it(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-W", "error", "-m", "lakekit.cli", "demo"]
+    command = [sys.executable, "-W", "error", "-m", "lakekit.cli.main", "demo"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
@@ -47,7 +47,7 @@ def test_the_suite_for_other_authors_runs_from_it(wheel, tmp_path):
     (tmp_path / "mine.py").write_text("import lakekit as lk\n\ndef read(path, options):\n    return lk.open(path).scan()\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "PYTHONSAFEPATH": "1"}
     for more, areas in (([], ("formats/bucket", "broken/tag", "writes/first-row")), (["--reader", "mine:read"], ("tables/vectors", "damaged/manifest"))):
-        command = [sys.executable, "-W", "error", "-m", "lakekit.cli", "conformance", *more, *(word for area in areas for word in ("--area", area))]
+        command = [sys.executable, "-W", "error", "-m", "lakekit.cli.main", "conformance", *more, *(word for area in areas for word in ("--area", area))]
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
         assert (ran.returncode, ran.stderr) == (0, "")
         assert {line.split("\t")[0] for line in ran.stdout.splitlines()[1:]} == set(areas)

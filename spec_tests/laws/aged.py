@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import lakekit as lk
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 
 SCHEMA = {"k": "INT NOT NULL", "dt": "STRING NOT NULL"}
 DAY = 86_400_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from lakekit.bucket.restore import NOTHING
-from lakekit.bucket.writer import BucketWriter
-from lakekit.commit.publish import publish
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.format.dtypes import polars_schema
-from lakekit.meta.handle import open_handle
-from lakekit.model.schema import TableSchema
-from lakekit.read import lazy, scan
+from lakekit.bucket.bucket_writer import BucketWriter
+from lakekit.commit.committer import publish
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata.table_context import open_handle
+from lakekit.model.table_schema import TableSchema
+from lakekit.read import lazy, table_scan
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field, parse
 
@@ -56,7 +56,7 @@ def stored(handle):
 
 
 def read(handle):
-    return lazy.lazy(scan.scan(handle, None)).collect()
+    return lazy.lazy(table_scan.scan(handle, None)).collect()
 
 
 def commit(handle, messages, identifier=1, user="u"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.local import LocalStorage
-from lakekit.table.folder_tables import define_format_table
+from lakekit.table.format_tables import define_format_table
 
 if TYPE_CHECKING:
     from pathlib import Path

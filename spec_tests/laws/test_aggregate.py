@@ -18,17 +18,18 @@ from polars.testing import assert_frame_equal
 from pyroaring import BitMap
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.codec import index_container, index_keys, internal
-from lakekit.codec.internal import scaled
+from lakekit import plugins
+from lakekit.file_index import container, index_keys
+from lakekit.codec import arrow_values
+from lakekit.codec.arrow_values import scaled
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.index import bsi, exact
-from lakekit.index.bsi import Figures
-from lakekit.index.evaluate import File
-from lakekit.meta.handle import open_handle
+from lakekit.file_index import bsi, exact
+from lakekit.file_index.bsi import Figures
+from lakekit.file_index.evaluator import File
+from lakekit.metadata.table_context import open_handle
 from lakekit.predicate import FALSE, TRUE, And, Or
 from lakekit.read import totals
-from lakekit.testing.queries import conditions
+from lakekit.testing.query_strategies import conditions
 from lakekit.types import TIMESTAMPS, parse
 from lakekit.world import World
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
@@ -168,7 +169,7 @@ SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 def test_figures_are_those_of_the_column(data):
     t = data.draw(st.sampled_from([one for one in SAID if exact.is_told(one)]))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
-    payload = bsi.build(internal.array_of(column, t), t, {})
+    payload = bsi.build(arrow_values.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
     keys = [index_keys.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = Figures(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
@@ -185,10 +186,10 @@ def test_rows_that_are_certain_are_those_that_match(data):
     indexes: dict[str, dict[str, bytes | None]] = {}
     for name, t in types.items():
         for kind in data.draw(st.sets(st.sampled_from(sorted(OPTIONS)))):
-            index: Any = registry.load("index", kind)
+            index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES and not (kind == "range-bitmap" and (t.precision or 0) > 6 and t.root in TIMESTAMPS):
-                indexes.setdefault(name, {})[kind] = index.build(internal.array_of(columns[name], t), t, {"items": "9"})
-    file = File(index_container.encode(indexes), types, count, None)
+                indexes.setdefault(name, {})[kind] = index.build(arrow_values.array_of(columns[name], t), t, {"items": "9"})
+    file = File(container.encode(indexes), types, count, None)
     leaf, literals = data.draw(leaves(types["a"], "a"))
     other, others = data.draw(leaves(types["b"], "b"))
     mine = {i for i, value in enumerate(columns["a"]) if matches(value, leaf.op, literals)}

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.change import schema as schemas
-from lakekit.change.applied import applied
-from lakekit.change.columns import AddColumn, Place, UpdateType
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.apply_changes import applied
+from lakekit.ddl.schema_changes import AddColumn, Place, UpdateType
 from lakekit.errors import LakekitError, RetriesExhausted, SchemaMismatch
-from lakekit.files.evolve import evolution
-from lakekit.meta import schemas as files
-from lakekit.meta.handle import Ground, open_handle
-from lakekit.model.layout import Layout
-from lakekit.model.schema import TableSchema
+from lakekit.data_file.schema_evolution import evolution
+from lakekit.metadata import schemas as files
+from lakekit.metadata.table_context import Ground, open_handle
+from lakekit.model.table_paths import Layout
+from lakekit.model.table_schema import TableSchema
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field, parse
 from lakekit.world import World

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from lakekit.bucket import append_compact as packing
-from lakekit.bucket.append_compact import Place, Vector
+from lakekit.bucket import append_compaction as packing
+from lakekit.bucket.append_compaction import Place, Vector
 from lakekit.bucket.restore import Standing
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
-from lakekit.files import deletions
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import Handle, open_handle
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import Handle, open_handle
 from lakekit.model.data_file import COMPACT_SOURCE, DataFile
-from lakekit.options.table import TableOptions
+from lakekit.options.table_options import TableOptions
 from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
 
@@ -192,14 +192,14 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
     if snapshot is None:
         return
     standing = Standing.of(handle, snapshot)
-    live = manifests.live(handle, snapshot)
-    everything = manifests.index_entries(handle, snapshot)
+    live = manifest_reader.live(handle, snapshot)
+    everything = manifest_reader.index_entries(handle, snapshot)
     for partition, bucket in sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))):
         held = packing.in_order(standing.bucket(partition, bucket).files) if bucket >= 0 else []
         if bucket < 0:
             held = list(live.filter(live.column("partition").to_numpy(zero_copy_only=False) == partition).files())
         vectors = {part.file_name: entry for entry in everything for part in entry.ranges if part.file_name in {file.name for file in held}}
-        gone = deletions.load(handle, vectors)
+        gone = deletion_vector_reader.load(handle, vectors)
         place = Place(handle=handle, partition=partition, bucket=bucket, names=file_names(handle), deletions=gone)
         try:
             before = rows(handle, partition, bucket, held, gone)

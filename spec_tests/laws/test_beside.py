@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import lakekit as lk
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.predicate import Leaf
-from lakekit.read import beside, file_index, plan, travel
+from lakekit.read import beside, file_index_pruning, planner, time_travel
 from lakekit.storage.local import LocalStorage
 from lakekit.world import Shelf
 from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
@@ -22,8 +22,8 @@ from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
 
 OUTSIDE = OPTIONS | {"file-index.in-manifest-threshold": "1 b"}
 
@@ -36,9 +36,9 @@ def made(folder: Path, **options: str) -> lk.Table:
 
 
 def live(handle: Handle) -> Entries:
-    snapshot = travel.locate(handle, None).snapshot
+    snapshot = time_travel.locate(handle, None).snapshot
     assert snapshot is not None
-    return plan.live(handle, snapshot)
+    return planner.live(handle, snapshot)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
         small = replace(handle, world=world)
         entries = live(small)
         for number in (707, 303, 720):
-            said = file_index.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
+            said = file_index_pruning.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
             assert len(said.gone) == FILES - (number != 720)
             assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.positions().values())
         assert world.indexes.size_bytes <= budget
@@ -119,7 +119,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     fresh = replace(table.handle(), world=replace(table.handle().world, indexes=Shelf(1 << 20), decoded=Shelf(1 << 20)))
     entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
-        file_index.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
+        file_index_pruning.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
 
 
 def test_sums_with_a_condition_read_each_index_file_once(tmp_path: Path, indexes_read: list[str]) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, bitmap, bitmaps
+from lakekit.codec import bit_slices, roaring, bitmaps
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
-from lakekit.index import bsi
+from lakekit.file_index import bsi
 from lakekit.types import parse
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def alone(data: bytes, begin: int, end: int, most: int) -> tuple[list[int], list
     cursor, ends, cards = Cursor(data, at=begin, end=end), list[int](), list[int]()
     while len(ends) < most:
         try:
-            cards.append(sum(bitmap.read_layout(cursor, "bitmap").cards))
+            cards.append(sum(roaring.read_layout(cursor, "bitmap").cards))
         except Corrupt:
             break
         ends.append(cursor.tell)
@@ -58,7 +58,7 @@ def refusal(read: Callable[[Cursor], object], cursor: Cursor) -> tuple[Any, ...]
 def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
     places, cards = [cursor.tell], list[int]()
     for _ in range(count):
-        cards.append(sum(bitmap.read_layout(cursor, "slice").cards))
+        cards.append(sum(roaring.read_layout(cursor, "slice").cards))
         places.append(cursor.tell)
     return places, cards
 
@@ -70,15 +70,15 @@ def same(data: bytes, begin: int, end: int, count: int) -> None:
     assert found == (ends[: len(found.ends)], cards[: len(found.ends)])
     if len(found.ends) < len(ends):
         at = found.ends[-1] if found.ends else begin
-        assert len(bitmap.read_layout(Cursor(data, at=at, end=end), "bitmap").cards) > 64
-    many = refusal(lambda cursor: bitmap.read_many(cursor, count, "slice"), Cursor(data, at=begin, end=end))
+        assert len(roaring.read_layout(Cursor(data, at=at, end=end), "bitmap").cards) > 64
+    many = refusal(lambda cursor: roaring.read_many(cursor, count, "slice"), Cursor(data, at=begin, end=end))
     assert many == refusal(lambda cursor: one_by_one(cursor, count), Cursor(data, at=begin, end=end))
 
 
 @pytest.mark.long
 @given(st.lists(SETS, max_size=5), st.integers(0, 9), st.integers(0, 9), st.data())
 def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: int, data: st.DataObject) -> None:
-    parts = [bitmap.encode(one) for one in sets]
+    parts = [roaring.encode(one) for one in sets]
     whole = b"\xff" * before + b"".join(parts) + b"\xfe" * after
     end = len(whole) - after
     same(whole, before, end, len(sets))
@@ -107,7 +107,7 @@ def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: in
     ],
 )
 def test_every_byte_damaged(rows: NDArray[np.int64]) -> None:
-    one, other = bitmap.encode(rows), bitmap.encode(np.arange(3))
+    one, other = roaring.encode(rows), roaring.encode(np.arange(3))
     whole = other + one + other
     for at in range(len(other), len(other) + len(one)):
         for byte in {0, 1, 2, 0x7F, 0x80, 0xFF, whole[at] ^ 1, whole[at] ^ 2} - {whole[at]}:
@@ -116,7 +116,7 @@ def test_every_byte_damaged(rows: NDArray[np.int64]) -> None:
 
 def test_runs_of_every_position_and_none() -> None:
     """65536 positions and none are the same number in 16 bits."""
-    every = bitmap.encode(np.arange(65_536))
+    every = roaring.encode(np.arange(65_536))
     for less, runs in (
         (b"\xff\xff", b"\x00\x00\xff\xff"),
         (b"\xff\xff", b"\x00\x00\xfe\xff"),
@@ -132,7 +132,7 @@ def test_runs_of_every_position_and_none() -> None:
 @pytest.mark.parametrize("second", range(4))
 def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
     """Whatever is wrong with it, and with one behind it: too many positions, runs that overlap, or that go too far."""
-    one = bitmap.encode(np.r_[5:50, 70:99])
+    one = roaring.encode(np.r_[5:50, 70:99])
     assert len(one) == 4 + 1 + 4 + 2 + 8
     forms = [one, one[:7] + b"\x07" + one[8:], one[:15] + b"\x30" + one[16:], one[:17] + b"\xff\xff"]
     whole = one + forms[first] + one + forms[second] + one
@@ -174,5 +174,5 @@ def test_runs_that_touch_are_one() -> None:
     with pytest.raises(ValueError, match="run start"):
         BitMap.deserialize(data)
     wanted = BitMap([*range(8), 100])
-    assert bitmap.roaring(data) == wanted
-    assert bitmap.read_roaring(Cursor(data), "rows") == wanted
+    assert roaring.roaring(data) == wanted
+    assert roaring.read_roaring(Cursor(data), "rows") == wanted

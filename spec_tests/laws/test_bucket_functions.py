@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 import lakekit as lk
 from lakekit.codec.hashing import is_bucket_key
 from lakekit.errors import Corrupt
-from lakekit.format.dtypes import polars_type
+from lakekit.format.polars_types import polars_type
 from lakekit.types import parse
 
 VALUES = {

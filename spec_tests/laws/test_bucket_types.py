@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.format.dtypes import polars_type
-from lakekit.meta import schemas
+from lakekit.format.polars_types import polars_type
+from lakekit.metadata import schemas
 from lakekit.types import parse
 
 CHANGES = {

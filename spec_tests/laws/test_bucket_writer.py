@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from lakekit.bucket.restore import Standing
-from lakekit.bucket.vectors import Vectors
+from lakekit.bucket.deletion_vector_writer import Vectors
 from lakekit.errors import InvalidOption, StorageFailed
-from lakekit.meta import manifests, snapshots
-from lakekit.read import changes, lazy
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.read import incremental, lazy
 from lakekit.storage.memory import MemoryStorage
-from lakekit.write import conform
-from lakekit.write.writers import Writers
+from lakekit.write import row_conversion
+from lakekit.write.table_writers import Writers
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 from spec_tests.longer import some
 
@@ -67,7 +67,7 @@ def test_the_input_changelog_holds_every_row():
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 def test_a_spilled_flush_writes_the_rows_of_one_in_memory(engine, monkeypatch):
-    monkeypatch.setattr("lakekit.bucket.buffer.CHUNK_BYTES", 2000)
+    monkeypatch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 2000)
     options = {"write_only": "true", "changelog_producer": "input", "write_buffer_size": "20 kb"}
     options |= {"fields.v.aggregate-function": "sum"} if engine == "aggregation" else {}
     columns = {"k": "BIGINT NOT NULL", "p": "STRING NOT NULL", "v": "BIGINT", "s": "STRING"}
@@ -276,7 +276,7 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
         for k, p, v, sign in given:
             want.pop((p, k), None) if sign == "-" else want.__setitem__((p, k), v)
         frame = pl.DataFrame([(k, p, v, {"+": "+I", "-": "-D"}[sign]) for k, p, v, sign in given], schema=["k", "p", "v", "op"], orient="row")
-        for batch in conform.batches(frame, handle, row_kind="op", cast=True):
+        for batch in row_conversion.batches(frame, handle, row_kind="op", cast=True):
             writers.write(batch)
         if draw.random() < 0.2:
             writers.compact(full=draw.random() < 0.5)
@@ -288,14 +288,14 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
             writers = None
     if options.get("changelog_producer") in ("lookup", "full-compaction"):
         told = {}
-        for kind, k, p, v in lazy.lazy(changes.changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
+        for kind, k, p, v in lazy.lazy(incremental.changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
             if kind in ("-U", "-D"):
                 assert told.pop((p, k)) == v
             else:
                 assert (p, k) not in told
                 told[p, k] = v
         assert told == want
-    live = manifests.live(handle, snapshots.latest(handle))
+    live = manifest_reader.live(handle, snapshots.latest(handle))
     assert "vectors" not in mode or 0 not in live.column("level").to_pylist()
 
 
@@ -312,7 +312,7 @@ def test_a_compaction_of_named_partitions_opens_their_buckets():
     assert sorted(message.bucket for message in messages) == [0, 1]
     assert all(len(message.compact_before) == 3 for message in messages)
     commit(handle, messages, 1, "c")
-    live = manifests.live(handle, snapshots.latest(handle))
+    live = manifest_reader.live(handle, snapshots.latest(handle))
     assert sorted(live.column("level").to_pylist()) == [0] * 6 + [5] * 2
     compactor.compact(bucket=1, full=True)
     assert sorted(message.bucket for message in compactor.prepare()) == [1]

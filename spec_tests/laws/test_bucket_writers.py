@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.bucket import compact
+from lakekit.bucket import compaction
 from lakekit.bucket.restore import Standing
 from lakekit.errors import StorageFailed
-from lakekit.files.read import scan_files
-from lakekit.format.dtypes import polars_schema
-from lakekit.meta import snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.data_file.reader import scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import snapshots
+from lakekit.metadata.table_context import open_handle
 from lakekit.storage.memory import MemoryStorage
 from lakekit.world import one_by_one
-from lakekit.write.writers import Writers
+from lakekit.write.table_writers import Writers
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 
 # ---- all writers of a table ----------------------------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Failing(MemoryStorage):
 @pytest.mark.parametrize("late", [False, True])
 def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeypatch):
     """Flushes, changelogs, compactions, file indexes and deletion vectors, each refused once."""
-    monkeypatch.setattr("lakekit.write.writers.each", one_by_one)  # threads would count together
+    monkeypatch.setattr("lakekit.write.table_writers.each", one_by_one)  # threads would count together
     indexed = {"file_index__bloom_filter__columns": "v", "file_index__in_manifest_threshold": "1 b"}
     first = table(deletion_vectors__enabled="true", changelog_producer="lookup", **indexed)
     storage = Failing(files=first.storage.files)
@@ -228,7 +228,7 @@ def test_the_keys_of_a_flushed_file_that_only_moves_are_not_read_again(monkeypat
     commit(handle, [one.prepare()])
     standing = Standing.of(handle, snapshots.latest(handle))
     read_files = []
-    monkeypatch.setattr(compact, "scan_files", lambda handle, files, *given, **how: read_files.extend(files) or scan_files(handle, files, *given, **how))
+    monkeypatch.setattr(compaction, "scan_files", lambda handle, files, *given, **how: read_files.extend(files) or scan_files(handle, files, *given, **how))
     two = writer(handle, standing.bucket(EMPTY, 0))
     two.write(rows(handle, (5, "first", 0), (7, "new", 0), (5, "new", 0)))
     message = two.prepare()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.care import auto_tags, branches, expire, maintain, rollback, tags
+from lakekit.maintenance import auto_tags, branches, expire, after_commit, rollback, tags
 from lakekit.errors import Corrupt, InvalidOption
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from lakekit.world import World
 from spec_tests.laws.aged import at, made, named, stamped
 from spec_tests.reliability.kept import needed, on_disk
@@ -364,7 +364,7 @@ def test_nothing_is_done_where_others_are_meant_to(tmp_path):
     done = table.append([{"k": 1, "dt": "a"}])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert maintain.after(table.handle(), done) is done
+        assert after_commit.after(table.handle(), done) is done
     assert table.tags().height == 0
 
 
@@ -431,7 +431,7 @@ def test_nothing_of_a_damaged_branch_takes_the_place_of_what_is_sound(tmp_path, 
     there.append([{"k": 3, "dt": "a"}])
     table.append([{"k": 4, "dt": "a"}])
     newest = snapshots.latest(there.handle())
-    lists = {"list of 3": newest.base_manifest_list, "manifest of 3": manifests.manifest_files(there.handle(), newest)[-1].name}
+    lists = {"list of 3": newest.base_manifest_list, "manifest of 3": manifest_reader.manifest_files(there.handle(), newest)[-1].name}
     path = tmp_path / "t" / "manifest" / lists[damaged] if damaged in lists else tmp_path / "t" / "branch" / "branch-dev" / damaged
     sound = path.read_bytes()
     path.write_bytes(sound[: len(sound) // 2])
@@ -450,7 +450,7 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
     for number in (1, 2, 3):
         table.append([{"k": number, "dt": "a"}])
     target = snapshots.read(table.handle(), 2)
-    for name in (target.delta_manifest_list, manifests.manifest_files(table.handle(), target)[-1].name):
+    for name in (target.delta_manifest_list, manifest_reader.manifest_files(table.handle(), target)[-1].name):
         path = tmp_path / "t" / "manifest" / name
         sound = path.read_bytes()
         path.write_bytes(sound[: len(sound) // 2])

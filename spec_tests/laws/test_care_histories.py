@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.care import expire
+from lakekit.maintenance import expire
 from lakekit.errors import LakekitError
 from spec_tests.longer import some
 from spec_tests.reliability.kept import needed, on_disk

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 import lakekit as lk
-from lakekit.meta import tags
+from lakekit.metadata import tags
 from spec_tests.reliability.kept import needed, on_disk
 
 FAR = {"retain_max": 1, "retain_min": 1}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import polars as pl
 import pytest
 
-from lakekit.change import schema as schemas
-from lakekit.change.columns_given import fields_of
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.columns_given import fields_of
 from lakekit.errors import LakekitError
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from spec_tests.conftest import DEEP

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.care import orphans
-from lakekit.meta import tags
+from lakekit.maintenance import orphan_files
+from lakekit.metadata import tags
 from lakekit.storage.local import LocalStorage
 from spec_tests.doors.test_orphans import aged, forget
 
@@ -83,13 +83,13 @@ def test_an_orphan_that_goes_while_roots_are_read_is_none(table, tmp_path, monke
     for path in lost:
         path.write_bytes(b"lost")
     aged(lost)
-    real = orphans._needed
+    real = orphan_files._needed
 
     def slow(handle):
         lost[0].unlink(missing_ok=True)
         return real(handle)
 
-    monkeypatch.setattr(orphans, "_needed", slow)
+    monkeypatch.setattr(orphan_files, "_needed", slow)
     assert table.remove_orphans(older_than=timedelta(0))["path"].to_list() == [str(lost[1])]
 
 

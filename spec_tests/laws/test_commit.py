@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.commit.abandoned import abort, doubt
+from lakekit.commit.abort import abort, doubt
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, IndexFile
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -21,7 +21,7 @@ from lakekit.world import Shelf, World
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, part, schema, unreferenced
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 def table(**how: Any) -> tuple[MemoryStorage, Handle]:
@@ -261,7 +261,7 @@ def test_two_writers_of_one_dynamic_partition_do_not_both_choose_buckets():
         commit(t, [message(total=-1, new=["late"], hash_index_base=("h0",))], 2, user="a")
     commit(t, [message("b", total=-1, new=["elsewhere"], new_index_files=(hashes("k0"),), hash_index_base=())], 3, user="a")
     assert names(t) == ["elsewhere", "f", "g"]
-    assert sorted(one.file_name for one in manifests.index_entries(t, snapshots.all(t)[-1])) == ["h0", "h1", "k0"]
+    assert sorted(one.file_name for one in manifest_reader.index_entries(t, snapshots.all(t)[-1])) == ["h0", "h1", "k0"]
 
 
 def test_vectors_of_a_bucket_say_what_they_replace():
@@ -338,7 +338,7 @@ def test_an_overwrite_takes_index_files_along_and_raises_what_shares_no_keys():
     _, t = table()
     commit(t, [message(new=["f"], new_index_files=(hashes("h"),)), message("b", new=["g"], new_index_files=(hashes("k"),))], 1)
     commit(t, [message(new=[file("m", 0, 4), file("n", 5, 9)]), message("b", new=[file("o", 0, 5), file("q", 5, 9)])], 2, overwrite=Overwrite.dynamic())
-    assert manifests.index_entries(t, snapshots.all(t)[-1]) == []
+    assert manifest_reader.index_entries(t, snapshots.all(t)[-1]) == []
     assert [(level, name) for _, _, level, name in live(t)] == [(5, "m"), (5, "n"), (0, "o"), (0, "q")]
     _, low = table(options={"overwrite-upgrade": "false"})
     commit(low, [message(new=["m"])], 2, overwrite=Overwrite.whole())
@@ -418,7 +418,7 @@ def test_a_manifest_holds_no_file_twice_and_merging_keeps_the_live_ones():
             wanted.discard(name)
         assert set(names(opened(store) if identifier % 8 == 0 else t)) == wanted
     check_table(store)
-    listed = manifests.manifest_files(t, snapshots.all(t)[-1])
+    listed = manifest_reader.manifest_files(t, snapshots.all(t)[-1])
     assert len(listed) < 20
 
 

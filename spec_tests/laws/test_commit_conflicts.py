@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import lakekit as lk
-from lakekit.commit import conflict, index
+from lakekit.commit import conflict_detection, index
 from lakekit.commit.changes import KnownHashes
-from lakekit.commit.conflict import Parties
+from lakekit.commit.conflict_detection import Parties
 from lakekit.errors import Conflict
-from lakekit.model import entries as columns_of
-from lakekit.model.entries import ADD, DELETE
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexEntry
 from spec_tests.reliability.commits import INT, file, part
 
@@ -66,7 +66,7 @@ def test_every_small_commit_on_every_small_table():
         wanted = fits(base, changes)
         told[wanted] += 1
         try:
-            conflict.check(entries([(ADD, name) for name in sorted(base)]), entries(changes), PARTIES, key_types=(INT,), overwrites=False)
+            conflict_detection.check(entries([(ADD, name) for name in sorted(base)]), entries(changes), PARTIES, key_types=(INT,), overwrites=False)
         except Conflict:
             assert not wanted, (base, changes)
         else:
@@ -79,14 +79,14 @@ def test_a_partition_keeps_its_number_of_buckets(before: int, now: int, overwrit
     base, delta = entries([(ADD, "x")], before), entries([(ADD, "z5")], now)
     if conflicts:
         with pytest.raises(Conflict, match="changed from 2 to 4 without overwrite"):
-            conflict.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
+            conflict_detection.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
     else:
-        conflict.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
+        conflict_detection.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
 
 
 def test_an_error_names_files_users_and_what_to_do():
     with pytest.raises(Conflict) as caught:
-        conflict.check(entries([]), entries([(DELETE, "x")]), PARTIES, key_types=(), overwrites=False)
+        conflict_detection.check(entries([]), entries([(DELETE, "x")]), PARTIES, key_types=(), overwrites=False)
     assert caught.value.files == ("x",)
     assert caught.value.snapshot_id == 7
     for word in ("t: x", "of you", "of me", "write-only=true", "Nothing was committed"):
@@ -113,15 +113,15 @@ def test_a_file_is_changed_only_with_the_vector_that_the_writer_saw(now: str | N
     else:
         delta = entries([(DELETE, "x")])
     if now == seen:
-        conflict.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+        conflict_detection.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
     else:
         with pytest.raises(Conflict, match="rows of x were deleted by another commit"):
-            conflict.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+            conflict_detection.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
 
 
 def test_no_vector_hangs_on_a_file_that_is_gone():
     with pytest.raises(Conflict, match="not live: x"):
-        conflict.vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
+        conflict_detection.vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
 
 
 # ---- index files ---------------------------------------------------------------------------------------------------------------------------------------

@@ -12,21 +12,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.bucket import read as reading, slices
-from lakekit.bucket.compact import Compacted, Job, compact
-from lakekit.bucket.read import KIND, SEQUENCE, Merge
+from lakekit.bucket import merge_read as reading, slices
+from lakekit.bucket.compaction import Compacted, Job, compact
+from lakekit.bucket.merge_read import KIND, SEQUENCE, Merge
 from lakekit.bucket.restore import NOTHING, Standing
 from lakekit.bucket.tree import Looking, Tree
-from lakekit.bucket.vectors import Vectors
+from lakekit.bucket.deletion_vector_writer import Vectors
 from lakekit.errors import LakekitError, SnapshotNotFound
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.lsm import rule as rules, runs, universal
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.lsm import rule as rules, sorted_runs, compaction_picker
 from lakekit.lsm.levels import Levels
-from lakekit.meta import manifests, schemas, snapshots
-from lakekit.meta.handle import open_handle
-from lakekit.options.table import TableOptions
+from lakekit.metadata import manifest_reader, schemas, snapshots
+from lakekit.metadata.table_context import open_handle
+from lakekit.options.table_options import TableOptions
 from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.universal import CompactionUnit
-    from lakekit.meta.handle import Handle
+    from lakekit.lsm.compaction_picker import CompactionUnit
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
-    from lakekit.model.entries import Entries
+    from lakekit.model.manifest_entries import Entries
 
 
 def key_tables() -> list[str]:
@@ -70,7 +70,7 @@ class Bucket:
             return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
         low = slices.keys(self.handle, [file.min_key for file in files])
         high = slices.keys(self.handle, [file.max_key for file in files])
-        found = runs.sections(
+        found = sorted_runs.sections(
             low.get_columns(),
             high.get_columns(),
             levels=np.array([file.level for file in files]),
@@ -122,7 +122,7 @@ class Bucket:
         return done
 
     def full(self) -> CompactionUnit | None:
-        return universal.full(self.levels, self.handle.options)
+        return compaction_picker.full(self.levels, self.handle.options)
 
 
 def buckets(handle: Handle, snapshot_id: int | None = None) -> Iterator[Bucket]:
@@ -131,7 +131,7 @@ def buckets(handle: Handle, snapshot_id: int | None = None) -> Iterator[Bucket]:
         return
     rule = rules.of(handle.schema, handle.all_options, table=handle.name)
     standing = Standing.of(handle, snapshot)
-    live = manifests.live(handle, snapshot)
+    live = manifest_reader.live(handle, snapshot)
     places = sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True)))
     for partition, number in places:
         if number < 0:
@@ -237,13 +237,13 @@ def test_every_recorded_compaction_makes_the_rows_the_reference_made(name: str, 
             continue
         schema = schemas.read(newest, snapshot.schema_id)
         handle = replace(newest, schema=schema, options=TableOptions.parse(schema.options, kind="key"))
-        delta = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
-        told = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "changelog"))
+        delta = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
+        told = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "changelog"))
         for bucket in buckets(handle, before.id):
             made = at(delta, bucket)
             if not made[1]:
                 continue
-            done = bucket.compact(universal.CompactionUnit(output_level=output(bucket, made), files=tuple(made[1])))
+            done = bucket.compact(compaction_picker.CompactionUnit(output_level=output(bucket, made), files=tuple(made[1])))
             assert {file.name for file in done.before} == {file.name for file in made[1]}
             assert stored(bucket, done.after) == stored(bucket, made[0])
             assert {file.name for file in done.after} & {file.name for file in made[1]} == {file.name for file in made[0]} & {file.name for file in made[1]}

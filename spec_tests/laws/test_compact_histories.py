@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from lakekit.bucket.read import KIND, SEQUENCE
-from lakekit.bucket.vectors import Vectors
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.files.write import Target, write_run
-from lakekit.lsm import merge, rule as rules, universal
+from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.lsm import merge, rule as rules, compaction_picker
 from lakekit.lsm.levels import Levels
-from lakekit.lsm.universal import CompactionUnit
-from lakekit.meta.handle import open_handle
+from lakekit.lsm.compaction_picker import CompactionUnit
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.data_file import APPEND_SOURCE
 from spec_tests.conftest import DEEP
 from spec_tests.laws.test_compact import Bucket
@@ -27,7 +27,7 @@ from spec_tests.longer import some
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakekit.bucket.compact import Compacted
+    from lakekit.bucket.compaction import Compacted
 
 NOW_MS = 1_700_000_000_000
 UNPARTITIONED = bytes(12)
@@ -188,8 +188,8 @@ def test_histories(name: str, seed: int, tmp_path: Path) -> None:
         unit = rng.choice(
             (
                 lambda: None,
-                lambda: universal.pick_or_force(bucket.levels, options, now_ms=NOW_MS)[0],
-                lambda: universal.force_up_level_0(bucket.levels, options, now_ms=NOW_MS),
+                lambda: compaction_picker.pick_or_force(bucket.levels, options, now_ms=NOW_MS)[0],
+                lambda: compaction_picker.force_up_level_0(bucket.levels, options, now_ms=NOW_MS),
                 lambda: anything(rng, bucket.levels),
                 lambda: anything(rng, bucket.levels),
                 bucket.full,

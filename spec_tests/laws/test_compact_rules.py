@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.bucket import compact as compacting
-from lakekit.bucket.read import KIND, SEQUENCE
+from lakekit.bucket import compaction as compacting
+from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.errors import InvalidOption, StorageFailed
-from lakekit.files.file_names import file_names
-from lakekit.files.write import Target, write_run
-from lakekit.lsm import universal
-from lakekit.lsm.universal import CompactionUnit
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.lsm import compaction_picker
+from lakekit.lsm.compaction_picker import CompactionUnit
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE
 from lakekit.model.row_kind import SHORT
 from lakekit.world import World
@@ -181,7 +181,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
     bucket = table(**{"deletion-vectors.enabled": "true"})
     a, b = put(bucket, (1, 1, 0), (2, 1, 0), level=3), put(bucket, (5, 1, 0), (6, 1, 0), level=3)
     bucket.vectors.mark({a.name: np.array([1])})
-    unit = universal.full(bucket.levels, bucket.handle.options, has_vector=lambda file: file.name in bucket.vectors.positions)
+    unit = compaction_picker.full(bucket.levels, bucket.handle.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
     assert (done.before, done.rewritten) == ((a,), {a.name})
     assert [file.row_count for file in bucket.levels.files if file.name != b.name] == [1]
@@ -239,7 +239,7 @@ def test_the_worked_example_of_lookup(table) -> None:
 
     def commit(*rows: tuple) -> list[tuple]:
         put(bucket, *rows)
-        return told(bucket, bucket.compact(universal.force_up_level_0(bucket.levels, bucket.handle.options, now_ms=0)))
+        return told(bucket, bucket.compact(compaction_picker.force_up_level_0(bucket.levels, bucket.handle.options, now_ms=0)))
 
     assert commit((1, 10, 0), (2, 20, 0)) == [("+I", 1, 10), ("+I", 2, 20)]
     assert bucket.levels.highest == 5

@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from spec_tests.reliability import test_locations
 from spec_tests.reliability.located import ALLOWED, EXTERNAL, STRATEGY, contents, counting_server, set_external_paths, set_options
 
@@ -140,7 +140,7 @@ TABLES = {EXTERNAL: "t", "path": "f", "object-location": "o", REPORT: "t"}
 def message(table: lk.Table) -> lk.CommitMessage:
     """A message whose file is one that the newest snapshot names, where the manifest says that it lies."""
     handle = table.handle()
-    entries = manifests.live(handle, snapshots.latest(handle))
+    entries = manifest_reader.live(handle, snapshots.latest(handle))
     [file, *_] = entries.files()
     return lk.CommitMessage(partition=entries.table.column("partition")[0].as_py(), bucket=0, new_files=(replace(file, level=0),))
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.types import parse
-from lakekit.write import conform
+from lakekit.write import row_conversion
 from spec_tests.laws.write_front import KEYED, column, one, says, table
 
 UTC = dt.UTC
@@ -64,7 +64,7 @@ def test_frames_of_every_kind(data):
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["append", "keyed"])
 def test_the_callers_frame_may_be_changed_while_its_rows_wait(keys):
     mine = FRAME.clone()
-    [found] = conform.batches(mine, table({"k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}, keys=keys))
+    [found] = row_conversion.batches(mine, table({"k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}, keys=keys))
     mine[0, "s"] = "changed"
     mine.insert_column(0, pl.Series("more", [1, 2]))
     assert found.select("k", "v", "s").rows() == [row[:3] for row in WANTED]
@@ -91,7 +91,7 @@ def test_what_is_no_frame(data, part):
 
 def test_nothing_in_nothing_out():
     for data in ([], FRAME[:0], FRAME[:0].lazy(), iter([]), FRAME[:0].to_arrow(), FRAME.to_arrow().schema.empty_table().to_reader()):
-        assert list(conform.batches(data, KEYED)) == []
+        assert list(row_conversion.batches(data, KEYED)) == []
 
 
 def test_a_lazy_frame_with_a_wrong_column_is_never_run():
@@ -103,13 +103,13 @@ def test_a_lazy_frame_with_a_wrong_column_is_never_run():
 
 def test_small_pieces_are_put_together_and_large_ones_cut():
     pieces = (pl.DataFrame({"k": [number]}) for number in range(10))
-    assert [frame.height for frame in conform.batches(pieces, KEYED, batch_rows=4)] == [4, 4, 2]
-    assert [frame.height for frame in conform.batches(pl.DataFrame({"k": range(10)}), KEYED, batch_rows=4)] == [4, 4, 2]
-    assert [frame.height for frame in conform.batches(pl.LazyFrame({"k": range(10)}), KEYED, batch_rows=100)] == [10]
+    assert [frame.height for frame in row_conversion.batches(pieces, KEYED, batch_rows=4)] == [4, 4, 2]
+    assert [frame.height for frame in row_conversion.batches(pl.DataFrame({"k": range(10)}), KEYED, batch_rows=4)] == [4, 4, 2]
+    assert [frame.height for frame in row_conversion.batches(pl.LazyFrame({"k": range(10)}), KEYED, batch_rows=100)] == [10]
 
 
 def test_of_a_stream_the_rows_before_a_bad_one_are_given_before_its_error():
-    found = conform.batches(iter([pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [3]}), pl.DataFrame({"k": [4, None]})]), KEYED)
+    found = row_conversion.batches(iter([pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [3]}), pl.DataFrame({"k": [4, None]})]), KEYED)
     assert next(found)["k"].to_list() == [1, 2, 3]
     with pytest.raises(ValueOutOfRange, match="row 4: column k"):
         next(found)
@@ -117,14 +117,14 @@ def test_of_a_stream_the_rows_before_a_bad_one_are_given_before_its_error():
 
 def test_rows_in_memory_are_checked_before_any_is_given():
     with pytest.raises(ValueOutOfRange, match="row 9:"):
-        conform.batches(pl.DataFrame({"k": [*range(9), None]}), KEYED, batch_rows=2)
+        row_conversion.batches(pl.DataFrame({"k": [*range(9), None]}), KEYED, batch_rows=2)
 
 
 def test_a_stream_that_was_looked_at_is_whole():
-    seen = conform.opened(iter([FRAME[:1], FRAME[1:]]), KEYED)
+    seen = row_conversion.opened(iter([FRAME[:1], FRAME[1:]]), KEYED)
     assert seen.schema == FRAME.schema
     assert one(seen, KEYED).rows() == WANTED
-    rows = conform.opened([{"k": 1, "new": 2.5}], KEYED)
+    rows = row_conversion.opened([{"k": 1, "new": 2.5}], KEYED)
     assert dict(rows.schema or {}) == {"k": pl.Int64(), "new": pl.Float64()}
     wider = table({"k": "BIGINT NOT NULL", "v": "INT", "new": "FLOAT"}, keys=("k",))
     assert one(rows, wider).rows() == [(1, None, 2.5, 0)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
-from lakekit.format.dtypes import polars_schema
-from lakekit.write import conform
-from lakekit.write.conform import AddedColumn, WidenedColumn
+from lakekit.format.polars_types import polars_schema
+from lakekit.write import row_conversion
+from lakekit.write.row_conversion import AddedColumn, WidenedColumn
 from spec_tests.laws.write_front import APPEND, KEYED, one, says, table
 
 UTC = dt.UTC
@@ -128,7 +128,7 @@ def test_what_a_table_would_have_to_change():
         "op": pl.String(),
         "new": pl.Map(pl.String(), pl.Array(pl.UInt64, 2)),
     }
-    found = conform.schema_changes(data, handle, row_kind="op")
+    found = row_conversion.schema_changes(data, handle, row_kind="op")
     assert [(type(one), one.path, str(one.type)) for one in found] == [
         (WidenedColumn, ("i",), "BIGINT"),
         (WidenedColumn, ("f",), "DOUBLE NOT NULL"),
@@ -138,9 +138,9 @@ def test_what_a_table_would_have_to_change():
         (AddedColumn, ("r", "y"), "DATE"),
         (AddedColumn, ("new",), "MAP<STRING, ARRAY<DECIMAL(20, 0)>>"),
     ]
-    assert conform.schema_changes(polars_schema(handle.schema.fields), handle) == []
+    assert row_conversion.schema_changes(polars_schema(handle.schema.fields), handle) == []
     with pytest.raises(SchemaMismatch, match="no Paimon type holds column z of Polars type Duration"):
-        conform.schema_changes({"z": pl.Duration()}, handle)
+        row_conversion.schema_changes({"z": pl.Duration()}, handle)
 
 
 @pytest.mark.long

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
 from lakekit.lsm import merge, rule as rules
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import open_handle
 from lakekit.testing.fixtures import fixtures
-from lakekit.write import cross_partition, dynamic, route
+from lakekit.write import cross_partition, dynamic_bucket, router
 from lakekit.write.cross_partition import CrossPartition, bootstrapped
 from spec_tests.laws.write_front import table
 
@@ -97,9 +97,9 @@ def test_every_row_goes_where_the_rule_says(engine, batches, target):
 
 
 def test_a_key_that_lacks_no_partition_column_is_not_asked_about():
-    assert isinstance(route.assigner(keyed()), CrossPartition)
+    assert isinstance(router.assigner(keyed()), CrossPartition)
     inside = table({"k": "INT NOT NULL", "pt": "STRING NOT NULL"}, keys=("k", "pt"), partitions=("pt",))
-    assert isinstance(route.assigner(inside), dynamic.DynamicBuckets)
+    assert isinstance(router.assigner(inside), dynamic_bucket.DynamicBuckets)
 
 
 def test_a_partition_that_is_full():
@@ -126,7 +126,7 @@ def test_keys_are_forgotten_after_their_time():
 
 def standing(handle):
     """Where every key lies, from each bucket's files merged on their own."""
-    entries = manifests.live(handle, snapshots.latest(handle))
+    entries = manifest_reader.live(handle, snapshots.latest(handle))
     found: dict[tuple[bytes, int], list[pl.DataFrame]] = {}
     for i in range(len(entries)):
         partition, bucket, file = entries.column("partition")[i].as_py(), int(entries.column("bucket")[i].as_py()), entries.file(i)
@@ -154,7 +154,7 @@ def test_keys_of_golden_tables(name):
 
 def test_files_older_than_the_index_lives_are_not_read():
     handle = open_handle(str(TABLES / "bucket_cross_deduplicate"), options={"cross-partition-upsert.index-ttl": "1 d"})
-    made_ms = max(file.creation_time_ms or 0 for file in manifests.live(handle, snapshots.latest(handle)).files())
+    made_ms = max(file.creation_time_ms or 0 for file in manifest_reader.live(handle, snapshots.latest(handle)).files())
     for days, count in ((0, 5), (3, 0)):
         then = replace(handle, world=replace(handle.world, now_ms=lambda days=days: made_ms + days * 86_400_000))
         assert bootstrapped(then, snapshots.latest(then)).keys.height == count

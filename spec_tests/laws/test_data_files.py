@@ -18,11 +18,11 @@ from hypothesis import given, strategies as st
 from pyarrow import orc as arrow_orc
 
 import lakekit as lk
-from lakekit.codec import avro as container, orc_tail
+from lakekit.codec import avro_container as container, orc_tail
 from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import avro, orc, parquet, parquet_footer
-from lakekit.format.dtypes import polars_type
-from lakekit.format.writing import Encoding
+from lakekit.format.polars_types import polars_type
+from lakekit.format.encoder import Encoding
 from lakekit.testing.expectations import canonical, series_of, values_of
 from lakekit.types import Field, parse
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import bitmap
+from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
-from lakekit.index import bsi
+from lakekit.file_index import bsi
 from lakekit.types import parse
 
 ROWS = 100_000
@@ -23,7 +23,7 @@ def alone(data: bytes) -> list[int]:
     keys = None
     while cursor.left:
         try:
-            layout = bitmap.read_layout(cursor, "bitmap")
+            layout = roaring.read_layout(cursor, "bitmap")
         except Corrupt:
             break
         if min(layout.cards) <= 4096 or (keys or layout.highs) != layout.highs or len(layout.data[: cursor.tell]) % SIZE:
@@ -35,7 +35,7 @@ def alone(data: bytes) -> list[int]:
 
 def dense(count: int) -> list[bytes]:
     generator = np.random.default_rng(count)
-    return [bitmap.encode(np.flatnonzero(generator.random(ROWS) < 0.4)) for _ in range(count)]
+    return [roaring.encode(np.flatnonzero(generator.random(ROWS) < 0.4)) for _ in range(count)]
 
 
 def together(data: bytes, most: int) -> tuple[list[int], int]:
@@ -43,7 +43,7 @@ def together(data: bytes, most: int) -> tuple[list[int], int]:
     said = []
     for before in range(9):
         cursor = Cursor(b"\xff" * before + data, at=before)
-        said.append((bitmap.read_dense(cursor, most).tolist(), cursor.tell - before))
+        said.append((roaring.read_dense(cursor, most).tolist(), cursor.tell - before))
     assert said == said[:1] * 9
     return said[0]
 
@@ -54,7 +54,7 @@ def test_as_many_as_are_sound() -> None:
     whole = b"".join(four)
     assert together(whole, 4) == (alone(whole), 4 * SIZE)
     assert together(whole, 3) == (alone(whole)[:3], 3 * SIZE)
-    for other in (bitmap.encode(np.arange(5)), bitmap.encode(np.arange(ROWS)), bitmap.encode(np.flatnonzero(np.arange(ROWS) % 3 == 0) + 65536)):
+    for other in (roaring.encode(np.arange(5)), roaring.encode(np.arange(ROWS)), roaring.encode(np.flatnonzero(np.arange(ROWS) % 3 == 0) + 65536)):
         mixed = b"".join([*four[:2], other, *four[2:]])
         assert together(mixed, 5) == (alone(mixed), 2 * SIZE)
         assert together(other + whole, 5) == (alone(other + whole), len(alone(other + whole)) * SIZE)
@@ -87,19 +87,19 @@ def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> No
 @pytest.mark.parametrize("rows", [np.arange(3 * 65536), np.r_[5:65536, 70_000:131_072], np.r_[7:90, 100:65536, 65540:65550, 131_072:190_000], np.arange(9)])
 def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> None:
     """Whatever a byte of it becomes: what is let through holds as many positions as its heads say, ascending."""
-    whole = bitmap.encode(rows)
-    assert bitmap.decode(whole).tolist() == rows.tolist()
+    whole = roaring.encode(rows)
+    assert roaring.decode(whole).tolist() == rows.tolist()
     refused = 0
     for at in range(len(whole)):
         for other in {0, 1, 255, whole[at] ^ 1, whole[at] ^ 128} - {whole[at]}:
             damaged = whole[:at] + bytes([other]) + whole[at + 1 :]
             try:
-                found = bitmap.layout(damaged)
+                found = roaring.layout(damaged)
             except Corrupt:
                 refused += 1
                 continue
             highs = np.repeat(np.array(found.highs, np.int64), found.cards)
-            positions = bitmap.positions_of(found).astype(np.int64)
+            positions = roaring.positions_of(found).astype(np.int64)
             assert len(positions) == sum(found.cards)
             assert (np.diff(positions) > 0).all()
             assert (positions >> 16 == highs).all(), "every position is in its container"
@@ -108,22 +108,22 @@ def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> Non
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 4096, 65535, 65536, 65537, 65538, 65536 * 4, ROWS, 1_000_000])
 def test_the_set_of_all_rows_is_known_by_its_bytes(rows: int) -> None:
-    data = bitmap.encode(np.arange(rows))
+    data = roaring.encode(np.arange(rows))
     cursor = Cursor(b"\xff" + data + b"\xff", at=1)
-    found = bitmap.read_all(cursor, rows)
-    assert found == bitmap.rows(rows) if found is not None else cursor.tell == 1
+    found = roaring.read_all(cursor, rows)
+    assert found == roaring.rows(rows) if found is not None else cursor.tell == 1
     assert found is None or cursor.tell == 1 + len(data)
     assert found is not None or rows < 4096  # those of few rows are written in another way
-    for other in (bitmap.encode(np.arange(rows + 1)), bitmap.encode(np.arange(1, rows + 1)), data[:-1], b""):
+    for other in (roaring.encode(np.arange(rows + 1)), roaring.encode(np.arange(1, rows + 1)), data[:-1], b""):
         cursor = Cursor(other)
-        assert bitmap.read_all(cursor, rows) is None
+        assert roaring.read_all(cursor, rows) is None
         assert cursor.tell == 0
-    assert bitmap.read_all(Cursor(data), 0) is None
+    assert roaring.read_all(Cursor(data), 0) is None
 
 
 def test_the_set_of_all_rows_is_not_changed_by_who_gets_it() -> None:
-    data = bitmap.encode(np.arange(ROWS))
-    found = bitmap.read_all(Cursor(data), ROWS)
+    data = roaring.encode(np.arange(ROWS))
+    found = roaring.read_all(Cursor(data), ROWS)
     assert found is not None
     found.discard(7)
-    assert bitmap.read_all(Cursor(data), ROWS) == bitmap.rows(ROWS)
+    assert roaring.read_all(Cursor(data), ROWS) == roaring.rows(ROWS)

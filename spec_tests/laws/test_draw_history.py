@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from lakekit.draw import manifests, timeline, words
+from lakekit.draw import manifests, timeline, humanize
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, Tree
 from lakekit.draw.png import png
 from lakekit.draw.shapes import WIDTH, Rect, Sign, Stroke
@@ -153,7 +153,7 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     history = plain(2000)
     placed = timeline.place(history, by_time=by_time)
     assert len(placed.groups) <= timeline.MOST
-    assert placed.said.startswith(f"2 000 snapshots drawn as {words.count(len(placed.groups))} marks")
+    assert placed.said.startswith(f"2 000 snapshots drawn as {humanize.count(len(placed.groups))} marks")
     # of four snapshots one compacts: the marks that stand for several say so
     drawn = timeline.kinds_of(history, placed)
     for group, kind in zip(placed.groups, drawn, strict=True):
@@ -186,7 +186,7 @@ def test_1500_snapshots_are_a_mark_each():
 @given(histories, st.integers(12, 140), st.integers(0, 40))
 def test_the_timeline_in_characters(history, width, selected):
     drawn = timeline.text(history, width=width, selected=selected).split("\n")
-    assert all(words.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.columns_wide(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     signs = sum(line.count(sign) for line in drawn[2:] for sign in "●◆■▲○◇□△" if line.startswith(" "))
     if history.marks and width > 40 and not any(set("●◆■▲○◇□△") & set(name) for mark in history.marks for name in (history.table, *mark.tags)):
@@ -224,7 +224,7 @@ def test_tags_and_schemas_are_told_or_counted(history):
     tags = sum(len(mark.tags) for mark in history.marks)
     line = next((line for line in said if line.startswith("tags: ")), "")
     assert (line != "") == (tags > 0)
-    assert line.endswith(f"… {words.count(tags - 3)} more") or tags <= 3
+    assert line.endswith(f"… {humanize.count(tags - 3)} more") or tags <= 3
     assert all(line.isprintable() for line in said)
 
 
@@ -328,11 +328,11 @@ def test_nothing_leaves_the_picture_of_the_tree(tree, data):
 @given(trees(), st.integers(20, 140), st.integers(1, 9))
 def test_the_tree_in_characters(tree, width, first):
     drawn = manifests.text(tree, width=width, first=first).split("\n")
-    assert all(words.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.columns_wide(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     for listed in tree.lists:
         if len(listed.manifests) > first + 1:
-            assert any(f"… {words.count(len(listed.manifests) - first)} more manifests" in line or width < 60 for line in drawn)
+            assert any(f"… {humanize.count(len(listed.manifests) - first)} more manifests" in line or width < 60 for line in drawn)
 
 
 HOSTILE = '<b onmouseover=alert(1)>"&\x1b[31m</td><script>'
@@ -362,7 +362,7 @@ def test_tables_are_tables_and_nothing_else(tree, found, more):
         assert parser.attributes <= {"style"}
         assert "\x1b" not in page
     left = len(found) + more - min(len(found), 5)
-    assert (f"… {words.count(left)} more</p>" in pages[-1]) == (left > 0)
+    assert (f"… {humanize.count(left)} more</p>" in pages[-1]) == (left > 0)
 
 
 LONG = "manifest-34cab9d6-cbfd-4ebc-ab1c-2bb6b8d00000-0"

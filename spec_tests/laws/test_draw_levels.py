@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
-from lakekit.draw.level_facts import Asked, LevelFile, State, in_order_of_writing
+from lakekit.draw.level_layout import Asked, LevelFile, State, in_order_of_writing
 from lakekit.draw.levels import LEFT, RIGHT, picture
 from lakekit.draw.shapes import Word
 from lakekit.draw.svg import svg
-from lakekit.draw.words import size
+from lakekit.draw.humanize import size
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import hash_index, hashing
 from lakekit.errors import Corrupt, ValueOutOfRange
-from lakekit.files.places import partition_path
+from lakekit.data_file.paths import partition_path
 from lakekit.model.index_file import HASH, IndexEntry
-from lakekit.write import dynamic, key_hashes, route
-from lakekit.write.dynamic import NEVER, DynamicBuckets, Index, Rule
+from lakekit.write import dynamic_bucket, key_hashes, router
+from lakekit.write.dynamic_bucket import NEVER, DynamicBuckets, Index, Rule
 from lakekit.write.key_hashes import KeyHashes
 from spec_tests.laws.write_front import table
 
@@ -65,7 +65,7 @@ def rules(**given: int) -> Rule:
 
 @st.composite
 def some_rules(draw):
-    most = draw(st.sampled_from([2, 5, dynamic.MOST_BUCKETS]))
+    most = draw(st.sampled_from([2, 5, dynamic_bucket.MOST_BUCKETS]))
     channels = draw(st.integers(1, min(4, most)))
     return Rule(target=draw(st.integers(1, 6)), most=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
 
@@ -183,7 +183,7 @@ def rows(*pairs: tuple[int, int]) -> pl.DataFrame:
 def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     handle = keyed()
     found, new_name = DynamicBuckets.of(handle), names()
-    assert sorted((bucket, part.height) for _, bucket, part in route.split(rows((1, 1), (2, 1), (3, 1), (1, 2)), handle, found)) == [(0, 1), (0, 2), (1, 1)]
+    assert sorted((bucket, part.height) for _, bucket, part in router.split(rows((1, 1), (2, 1), (3, 1), (1, 2)), handle, found)) == [(0, 1), (0, 2), (1, 1)]
     first = found.prepare(new_name)
     partition = next(iter(found.indexes))
     assert first.bases == dict.fromkeys(found.indexes, ())
@@ -195,18 +195,18 @@ def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     for (where, bucket), file in first.files.items():
         path = handle.layout.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
         assert len(hash_index.decode(handle.storage.read(path))) == file.row_count
-    list(route.split(rows((1, 1), (3, 1)), handle, found))
+    list(router.split(rows((1, 1), (3, 1)), handle, found))
     again = found.prepare(new_name)
     assert again.files == {}
     assert again.bases[partition] == tuple(sorted(file.file_name for (where, _), file in first.files.items() if where == partition))
-    list(route.split(rows((4, 1)), handle, found))
+    list(router.split(rows((4, 1)), handle, found))
     assert [(where, file.row_count) for where, file in found.prepare(new_name).files.items()] == [((partition, 1), 2)]
 
 
 def test_a_failed_write_takes_its_files_back():
     handle = keyed()
     found, new_name = DynamicBuckets.of(handle), names()
-    list(route.split(rows(*((k, 1) for k in range(6))), handle, found))
+    list(router.split(rows(*((k, 1) for k in range(6))), handle, found))
     whole, count = handle.storage.open_write, iter(range(3))
 
     def full(path: str):
@@ -224,11 +224,11 @@ def test_a_failed_write_takes_its_files_back():
 def test_partitions_that_rest_are_forgotten_once_they_are_committed():
     handle = keyed()
     found = DynamicBuckets.of(handle)
-    list(route.split(rows((1, 1), (1, 2)), handle, found))
+    list(router.split(rows((1, 1), (1, 2)), handle, found))
     one, two = found.indexes
     found.settle(1, None)
     assert [found.indexes[each].last_identifier for each in (one, two)] == [1, 1]
-    list(route.split(rows((5, 2)), handle, found))
+    list(router.split(rows((5, 2)), handle, found))
     found.settle(2, 0)
     assert set(found.indexes) == {one, two}
     found.settle(3, 1)
@@ -241,6 +241,6 @@ def test_a_torn_index_file_is_refused():
     entry = IndexEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH, file_name="index-1", file_size_bytes=8, row_count=2)
     handle.storage.put("shop.db/t/index/index-1", bytes(4))
     with pytest.raises(Corrupt, match="is 4 bytes, the index manifest says 2 hashes"):
-        dynamic.read(handle, entry)
+        dynamic_bucket.read(handle, entry)
     with pytest.raises(Corrupt, match="of bucket 40000"):
-        dynamic.read(handle, replace(entry, bucket=40000))
+        dynamic_bucket.read(handle, replace(entry, bucket=40000))

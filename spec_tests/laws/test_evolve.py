@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.files.evolve import evolution, evolved, same
+from lakekit.data_file.schema_evolution import evolution, evolved, same
 from lakekit.format import casts
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.testing.expectations import canonical, rows_of, series_of
 from lakekit.types import DataType, Field, parse
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from lakekit.bucket.expired import expiry
-from lakekit.bucket.read import KIND, SEQUENCE
-from lakekit.files.file_names import file_names
-from lakekit.files.write import Target, write_run
-from lakekit.format.dtypes import polars_type
+from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.format.polars_types import polars_type
 from lakekit.model.data_file import NO_STATS
 from lakekit.types import parse
 from spec_tests.laws import test_compact_histories as histories

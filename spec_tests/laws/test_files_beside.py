@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.meta import manifests, snapshots
-from lakekit.model import manifest
-from lakekit.model.metadata_file import Extra
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model import manifests
+from lakekit.model.metadata_records import Extra
 
 SCHEMA = {"k": "INT", "v": "BYTES"}
 DECLARED = '["null", {"type": "array", "items": "string"}]'
@@ -26,9 +26,9 @@ def put_sidecars(root):
         snapshot = snapshots.read(handle, number)
         members = {}
         for which in ("base", "delta"):
-            files = manifests.manifest_files(handle, snapshot, which)
+            files = manifest_reader.manifest_files(handle, snapshot, which)
             made |= {layout.manifest(file.name + BESIDE): None for file in files}
-            data = manifest.encode_list([replace(file, extra=(Extra("_EXTRA_FILES", DECLARED, [file.name + BESIDE]),)) for file in files])
+            data = manifests.encode_list([replace(file, extra=(Extra("_EXTRA_FILES", DECLARED, [file.name + BESIDE]),)) for file in files])
             old = getattr(snapshot, f"{which}_manifest_list")
             storage.put(layout.manifest(f"{old}9"), data)
             members |= {f"{which}_manifest_list": f"{old}9", f"{which}_manifest_list_size": len(data)}

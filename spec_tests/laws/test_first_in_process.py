@@ -10,8 +10,8 @@ from polars.series import series, string, utils
 
 import lakekit as lk
 from lakekit import columns
-from lakekit.format import dtypes
-from lakekit.write import conform
+from lakekit.format import polars_types
+from lakekit.write import row_conversion
 from spec_tests.longer import some
 
 ENGINES = {
@@ -74,8 +74,8 @@ def forget(monkeypatch):
 
     def made():
         columns._name_own_column_exactly.cache_clear()
-        dtypes.known_schema.cache_clear()
-        conform._known.cache_clear()
+        polars_types.known_schema.cache_clear()
+        row_conversion._known.cache_clear()
         for module in (series, string, utils):
             monkeypatch.setattr(module, "F", pl.functions)
 

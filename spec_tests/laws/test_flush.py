@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from lakekit import world
 from lakekit.bucket import flush as flushing
-from lakekit.bucket.buffer import Buffer, Spill
+from lakekit.bucket.write_buffer import Buffer, Spill
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.lsm import merge
@@ -99,7 +99,7 @@ def test_deletes_reach_level_0(engine, monkeypatch):
 
 def next_rule(engine):
     from lakekit.lsm import rule as rules
-    from lakekit.model.schema import TableSchema
+    from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field, parse
 
     fields = (Field("k", parse("INT NOT NULL"), id=0), Field("v", parse("BIGINT"), id=1))
@@ -131,8 +131,8 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
     buffer = Buffer(key=case.key, spill=Spill(world=world.REAL))
     ends = sorted(data.draw(st.lists(st.integers(0, frame.height), max_size=4)))
     with pytest.MonkeyPatch.context() as patch, closing(buffer.spill):
-        patch.setattr("lakekit.bucket.buffer._LEAST_ROWS", chunk)
-        patch.setattr("lakekit.bucket.buffer._MOST_ROWS", chunk)
+        patch.setattr("lakekit.bucket.write_buffer._LEAST_ROWS", chunk)
+        patch.setattr("lakekit.bucket.write_buffer._MOST_ROWS", chunk)
         for start, end in zip([0, *ends], [*ends, frame.height], strict=True):
             buffer.add(frame[start:end])
             assert buffer.to_disk()
@@ -154,7 +154,7 @@ def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
     buffer = Buffer(key=("k",), spill=Spill(world=world.REAL))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakekit.bucket.buffer.CHUNK_BYTES", 16_000)
+        patch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 16_000)
         for start in range(0, frame.height, 10_000):
             buffer.add(frame[start : start + 10_000])
             buffer.to_disk()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
-from lakekit.model import entries
+from lakekit.model import manifest_entries
 from lakekit.model.data_file import DataFile
-from lakekit.model.entries import ADD, DELETE, Entries, fold, merge
+from lakekit.model.manifest_entries import ADD, DELETE, Entries, fold, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ IDENTITIES = st.tuples(
 def entry(kind: int, identity: tuple[Any, ...], rows: int = 0) -> Entries:
     partition, bucket, level, name, extra, index, path = identity
     file = DataFile(name=name, size_bytes=1, row_count=rows, level=level, extra_files=extra, embedded_index=index, external_path=path)
-    return entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=2)
+    return manifest_entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=2)
 
 
 def identities(found: Entries) -> Iterator[tuple[Any, ...]]:
@@ -65,7 +65,7 @@ def parted(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> 
     """The history as manifests."""
     one = [entry(*step) for step in history]
     edges = [0, *sorted(min(cut, len(one)) for cut in cuts), len(one)]
-    return [entries.concat(one[a:b]) for a, b in pairwise(edges)]
+    return [manifest_entries.concat(one[a:b]) for a, b in pairwise(edges)]
 
 
 CUTS = st.lists(st.integers(0, 25), max_size=4)
@@ -136,5 +136,5 @@ def test_a_level_is_part_of_the_identity() -> None:
 
 def test_nothing() -> None:
     assert len(fold([])) == 0
-    assert len(merge([entries.empty(), entries.empty()])) == 0
-    assert entries.empty().filter(np.zeros(0, bool)).files() == []
+    assert len(merge([manifest_entries.empty(), manifest_entries.empty()])) == 0
+    assert manifest_entries.empty().filter(np.zeros(0, bool)).files() == []

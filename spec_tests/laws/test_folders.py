@@ -10,11 +10,11 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, InvalidOption, SchemaMismatch, StorageFailed, TableAlreadyExists, Unsupported, ValueOutOfRange
-from lakekit.folder import write
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.format_table import writer
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.memory import MemoryStorage
-from lakekit.table.folder_tables import FormatTable, define_format_table
+from lakekit.table.format_tables import FormatTable, define_format_table
 from spec_tests.laws.folders import made
 from spec_tests.longer import some
 from spec_tests.reliability.faulty import FaultyStorage
@@ -142,7 +142,7 @@ def test_files_roll(tmp_path):
 
 
 def test_more_files_than_are_held_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(write, "_MOST_OPEN", 3)
+    monkeypatch.setattr(writer, "_MOST_OPEN", 3)
     t = made(tmp_path / "t", {"k": "INT", "p": "INT"}, "parquet", partition_keys=("p",))
     assert t.append(pl.DataFrame({"k": range(12), "p": range(12)}, schema={"k": pl.Int32, "p": pl.Int32})).added_file_count == 12
     assert t.scan().filter(pl.col("p") == 11).collect()["k"].to_list() == [11]

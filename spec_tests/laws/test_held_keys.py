@@ -11,7 +11,7 @@ import pytest
 import lakekit as lk
 from lakekit.bucket import held_keys
 from lakekit.bucket.lookup import Older, _by_join, lookup
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.levels import Run
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.types import Field

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.codec import binary_row, deletion_vector
+from lakekit.codec import binary_row, index_files
 from lakekit.codec.marks import UNREAD, Mark, Marks, leaves
-from lakekit.draw import bytes as draw
-from lakekit.table.byte_formats import FORMATS
+from lakekit.draw import hexdump as draw
+from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
 from spec_tests.roundtrip.test_codec_binary_row import values
 
 if TYPE_CHECKING:
-    from lakekit.table.bytes import Hex
+    from lakekit.inspection.hexdump import Hex
 
 TYPED = {
     "binary_row": "binary_row: ROW<a INT, b STRING, c ARRAY<BIGINT>, d DECIMAL(20, 2), e MAP<STRING, INT>, f TIMESTAMP(6), g VARIANT>",
@@ -93,9 +93,9 @@ def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 2**34), max_size=30), max_size=3), st.sampled_from([32, 64]))
 def test_vectors_say_all_their_positions(sets, bits):
-    vectors = [deletion_vector.np.array(sorted(one % 2**32 if bits == 32 else one for one in some), "u8") for some in sets]
-    vectors = [deletion_vector.np.unique(one) for one in vectors]
-    data, _ = deletion_vector.write_file(vectors, bits)
+    vectors = [index_files.np.array(sorted(one % 2**32 if bits == 32 else one for one in some), "u8") for some in sets]
+    vectors = [index_files.np.unique(one) for one in vectors]
+    data, _ = index_files.write_file(vectors, bits)
     shown = lk.hex(data, format="deletion_vectors")
     covered(shown)
     for number, wanted in enumerate(vectors):

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.change import casting
+from lakekit import plugins
+from lakekit.ddl import casting
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
-from lakekit.format.dtypes import polars_type
+from lakekit.format.polars_types import polars_type
 from lakekit.types import parse
 from spec_tests.longer import some
 
@@ -55,11 +55,11 @@ def changes_of(types):
 
 
 def is_indexed(kind, text):
-    module, t = registry.load("index", kind), parse(text)
+    module, t = plugins.load("file_index", kind), parse(text)
     return t.root in module.TYPES and (kind != "range-bitmap" or module.takes(t))
 
 
-CASES = [(kind, before, after) for kind in sorted(registry.names("index")) for before, after in changes_of([text for text in VALUES if is_indexed(kind, text)])]
+CASES = [(kind, before, after) for kind in sorted(plugins.names("file_index")) for before, after in changes_of([text for text in VALUES if is_indexed(kind, text)])]
 FUNCTIONS = ("sum", "product", "max", "listagg", "bool_and", "last_value", "first_non_null_value", "collect", "merge_map")
 
 

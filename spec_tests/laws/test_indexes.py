@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit import registry
-from lakekit.codec import bitmap, index_container, internal
-from lakekit.index.evaluate import evaluate
+from lakekit import plugins
+from lakekit.codec import roaring, arrow_values
+from lakekit.file_index import container as index_container
+from lakekit.file_index.evaluator import evaluate
 from lakekit.predicate import OPERATORS, And, Leaf, Or
 from lakekit.types import DataType, Instant, parse
 
@@ -47,7 +48,7 @@ def values(t: DataType) -> st.SearchStrategy[Any]:
         case "DATE":
             return st.integers(-3, 3)
         case "DECIMAL":
-            return st.integers(-4, 4).map(lambda n: internal.scaled(n, t.scale or 0))
+            return st.integers(-4, 4).map(lambda n: arrow_values.scaled(n, t.scale or 0))
         case "CHAR" | "VARCHAR":
             return st.text("ab湖", max_size=3) | st.sampled_from(["a" * 33, "a" * 32 + "b", "湖" * 25, "\0", "\0\0\0\1a", "\0\0\0\0"])
     nanos = {True: st.just(0), False: st.sampled_from([0, 1000, 999_000])}[(t.precision or 0) <= 3]
@@ -105,12 +106,12 @@ def rows_of(found: Any, count: int) -> set[int]:
 @given(st.data())
 def test_no_row_that_matches_is_ruled_out(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(OPTIONS)))
-    index: Any = registry.load("index", name)
+    index: Any = plugins.load("file_index", name)
     limit = {"TIMESTAMP": 6, "TIMESTAMP_LTZ": 6} if name == "range-bitmap" else {}
     types = [t for t in map(parse, TYPES) if t.root in index.TYPES and (t.precision or 0) <= limit.get(t.root, 99)]
     t = data.draw(st.sampled_from(types))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
-    payload = index.build(internal.array_of(column, t), t, data.draw(st.sampled_from(OPTIONS[name])))
+    payload = index.build(arrow_values.array_of(column, t), t, data.draw(st.sampled_from(OPTIONS[name])))
     leaf, literals = data.draw(leaves(t))
     found = index.probe(payload, t, leaf, len(column))
     wanted = {i for i, value in enumerate(column) if matches(value, leaf.op, literals)}
@@ -137,9 +138,9 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
     indexes: dict[str, dict[str, bytes | None]] = {}
     for name, t in types.items():
         for kind in data.draw(st.sets(st.sampled_from(sorted(OPTIONS)))):
-            index: Any = registry.load("index", kind)
+            index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES:
-                indexes.setdefault(name, {})[kind] = index.build(internal.array_of(columns[name], t), t, {"items": "9"})
+                indexes.setdefault(name, {})[kind] = index.build(arrow_values.array_of(columns[name], t), t, {"items": "9"})
     known: dict[int, list[Any]] = {}
 
     def leaf() -> Predicate:
@@ -167,7 +168,7 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_large_columns(name: str) -> None:
     """Many containers, blocks and chunks: bitmaps of every form, keys of every chunk."""
-    index: Any = registry.load("index", name)
+    index: Any = plugins.load("file_index", name)
     generator = np.random.default_rng(5)
     dense = generator.integers(-40_000, 40_000, 150_000)
     sparse = np.where(generator.random(150_000) < 0.9, 7, dense)
@@ -203,13 +204,13 @@ def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: 
     if t == "STRING":
         values = [f"{value}" for value in values] + ["a", "\0\0\0\1a", "x\0\0\0\1a\0\0\0\0", "", "\0\0\0\0"] * 2
     kind = parse(t)
-    payload = registry.load("index", "bitmap").build(internal.array_of(values, kind), kind, options)
+    payload = plugins.load("file_index", "bitmap").build(arrow_values.array_of(values, kind), kind, options)
     for asked in {*values, *([f"{7:05}", "\1a"] if t == "STRING" else [0.5 if t == "DOUBLE" else 12345, 2**24 + 1])}:
-        found = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "=", (literal(asked, kind),)), len(values))
+        found = plugins.load("file_index", "bitmap").probe(payload, kind, Leaf("c", "=", (literal(asked, kind),)), len(values))
         assert rows_of(found, len(values)) == {at for at, value in enumerate(values) if value == asked}, asked
     with_nulls = [*values, None, *values[:3], None]
-    payload = registry.load("index", "bitmap").build(internal.array_of(with_nulls, kind), kind, options)
-    nulls = registry.load("index", "bitmap").probe(payload, kind, Leaf("c", "is null"), len(with_nulls))
+    payload = plugins.load("file_index", "bitmap").build(arrow_values.array_of(with_nulls, kind), kind, options)
+    nulls = plugins.load("file_index", "bitmap").probe(payload, kind, Leaf("c", "is null"), len(with_nulls))
     assert rows_of(nulls, len(with_nulls)) == {at for at, value in enumerate(with_nulls) if value is None}
 
 
@@ -222,9 +223,9 @@ def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
     payloads = {}
     for kind in data.draw(st.sets(st.sampled_from(["bsi", "range-bitmap"]), min_size=1)):
-        index: Any = registry.load("index", kind)
+        index: Any = plugins.load("file_index", kind)
         if t.root in index.TYPES and not (kind == "range-bitmap" and t.root.startswith("TIMESTAMP") and (t.precision or 0) > 6):
-            payloads[kind] = index.build(internal.array_of(column, t), t, {})
+            payloads[kind] = index.build(arrow_values.array_of(column, t), t, {})
     container = index_container.encode({"c": payloads})
     bounds = [(op, value) for op in data.draw(st.lists(st.sampled_from(["<", "<=", ">", ">="]), min_size=2, max_size=4)) for value in [data.draw(values(t))]]
     parts = tuple(Leaf("c", op, (literal(value, t),)) for op, value in bounds)
@@ -236,10 +237,10 @@ def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
 def test_indexes_are_asked_until_one_knows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both bounds of a range at once, and no other index once those rows are known: they are dearer than the rows of a small file."""
     t, asked = parse("INT"), list[str]()
-    payloads = {kind: registry.load("index", kind).build(pa.array(range(9), pa.int32()), t, {"items": "9"}) for kind in sorted(OPTIONS)}
+    payloads = {kind: plugins.load("file_index", kind).build(pa.array(range(9), pa.int32()), t, {"items": "9"}) for kind in sorted(OPTIONS)}
     container = index_container.encode({"c": payloads})
     for kind in ("bitmap", "bsi", "range-bitmap"):
-        index: Any = registry.load("index", kind)
+        index: Any = plugins.load("file_index", kind)
         monkeypatch.setattr(index, "rows", lambda *given, rows=index.rows, kind=kind: asked.append(kind) or rows(*given))
     for predicate, wanted, kinds in (
         (And((Leaf("c", ">=", (3,)), Leaf("c", "<", (5,)))), {3, 4}, ["bitmap", "bsi"]),
@@ -252,8 +253,8 @@ def test_indexes_are_asked_until_one_knows_the_rows(monkeypatch: pytest.MonkeyPa
 
 
 def test_slices_of_a_range_bitmap_are_checked_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    t, index = parse("INT"), registry.load("index", "range-bitmap")
+    t, index = parse("INT"), plugins.load("file_index", "range-bitmap")
     payload = index.build(pa.array([n * 7 % 1000 if n % 5 else None for n in range(2000)], pa.int32()), t, {})
-    monkeypatch.setattr(bitmap, "read_layout", None)  # what checks one after the other
+    monkeypatch.setattr(roaring, "read_layout", None)  # what checks one after the other
     found = index.probe(payload, t, Leaf("c", "<", (100,)), 2000)
     assert set(found) == {n for n in range(2000) if n % 5 and n * 7 % 1000 < 100}

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit import registry
-from lakekit.codec import hashing, index_container, internal
+from lakekit import plugins
+from lakekit.codec import hashing, arrow_values
+from lakekit.file_index import container as index_container
 from lakekit.errors import LakekitError
-from lakekit.index import values as values_module
-from lakekit.index.bitmaps import SEARCHED
-from lakekit.index.evaluate import evaluate
-from lakekit.index.together import Containers, ruled_out, told
+from lakekit.file_index import values as values_module
+from lakekit.file_index.bitmaps import SEARCHED
+from lakekit.file_index.evaluator import evaluate
+from lakekit.file_index.together import Containers, ruled_out, told
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
@@ -32,8 +33,8 @@ SAYS = [(name, options) for name in ASKED for options in OPTIONS[name]]
 
 
 def container(name: str, column: list[Any], t: DataType, options: dict[str, str]) -> bytes:
-    index: Any = registry.load("index", name)
-    return index_container.encode({"c": {name: index.build(internal.array_of(column, t), t, options)}})
+    index: Any = plugins.load("file_index", name)
+    return index_container.encode({"c": {name: index.build(arrow_values.array_of(column, t), t, options)}})
 
 
 def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:
@@ -81,7 +82,7 @@ def alone(one: bytes, count: int, predicate: Predicate, types: dict[str, DataTyp
 @given(st.data())
 def test_many_say_what_each_says(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(ASKED))
-    index: Any = registry.load("index", name)
+    index: Any = plugins.load("file_index", name)
     t = data.draw(st.sampled_from([t for t in map(parse, TYPES) if t.root in index.TYPES and (name != "range-bitmap" or t.precision != 9)]))
     columns = data.draw(st.lists(st.lists(st.none() | values(t), max_size=12), min_size=1, max_size=6))
     containers = [container(name, column, t, data.draw(st.sampled_from(OPTIONS[name]))) for column in columns]
@@ -115,7 +116,7 @@ def test_what_is_damaged_rules_nothing_out(name: str, options: dict[str, str], k
 def test_only_what_every_row_must_satisfy_is_looked_at() -> None:
     t = parse("INT")
     types = {"c": t, "d": t}
-    build: Any = registry.load("index", "bitmap").build
+    build: Any = plugins.load("file_index", "bitmap").build
     both = index_container.encode({"c": {"bitmap": build(pa.array([1, 2], pa.int32()), t, {})}, "d": {"bitmap": build(pa.array([3, 4], pa.int32()), t, {})}})
     no, yes = Leaf("c", "=", (7,)), Leaf("d", "=", (3,))
     assert together([both], [2], And((yes, no)), types) == [True]
@@ -130,7 +131,7 @@ def test_only_what_every_row_must_satisfy_is_looked_at() -> None:
 
 def test_containers_of_many_heads() -> None:
     t = parse("BIGINT")
-    build: Any = registry.load("index", "bitmap").build
+    build: Any = plugins.load("file_index", "bitmap").build
     made = [
         index_container.encode({name: {"bitmap": build(pa.array(range(at, at + 3), pa.int64()), t, {})} for name in ("c", "x" * at)[: 1 + at % 2]})
         for at in range(6)

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.files import kinds, write as writing
+from lakekit.data_file import row_kinds, rolling_writer as writing
 from lakekit.format import parquet
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.data_file import DataFile
 from spec_tests.conftest import DEEP
 
@@ -125,7 +125,7 @@ def test_bounds_of_kinds_spare_their_column(tmp_path, monkeypatch):
     bounds = parquet.bounds
     monkeypatch.setattr(parquet, "bounds", lambda *asked: looks.append(asked) or bounds(*asked))
     handle = lk.open(tmp_path / "t").handle()
-    entries = manifests.live(handle, snapshots.latest(handle))
-    assert not kinds.may_retract(handle, entries, np.arange(len(entries))).any()
-    assert not kinds.may_retract(handle, entries, np.arange(len(entries))).any()
+    entries = manifest_reader.live(handle, snapshots.latest(handle))
+    assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
+    assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert len(looks) <= 1, "what a footer says is remembered"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded, ValueOutOfRange
-from lakekit.lines import compression, csv, json, quoting, split
-from lakekit.lines.contract import Lines, lines_of
+from lakekit.text_format import compression, csv, json, quoting, split
+from lakekit.text_format.options import Lines, lines_of
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field
 

@@ -10,20 +10,20 @@ import pytest
 
 from lakekit.bucket import restore
 from lakekit.bucket.lookup import MOST_ROWS, Older, _touched, lookup
-from lakekit.bucket.read import KIND, SEQUENCE
+from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.bucket.restore import NOTHING, Restored, Standing, check_buckets
-from lakekit.bucket.vectors import Vectors, merged
+from lakekit.bucket.deletion_vector_writer import Vectors, merged
 from lakekit.columns import LEVEL, ROW
 from lakekit.errors import InvalidOption, StorageFailed
-from lakekit.files import deletions
-from lakekit.files.read import scan_files
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.reader import scan_files
 from lakekit.lsm.levels import Levels
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.index_file import IndexEntry
 from lakekit.storage.protocol import FileMissing
 
-manifests_live = manifests.live
+manifests_live = manifest_reader.live
 TABLES = (
     "vectors_keyed_32_orc",
     "vectors_keyed_64_avro",
@@ -40,7 +40,7 @@ TABLES = (
 def buckets(handle):
     """Every bucket of the newest snapshot."""
     snapshot = snapshots.latest(handle)
-    live = manifests.live(handle, snapshot)
+    live = manifest_reader.live(handle, snapshot)
     standing = Standing.of(handle, snapshot)
     places = dict.fromkeys(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))
     for partition, bucket in places:
@@ -151,7 +151,7 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
         (new,), old = vectors.write()
         assert [one.file_name for one in old] == [one.file_name for one in restored.vectors]
         entry = IndexEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
-        again = deletions.load(handle, {part.file_name: entry for part in new.ranges})
+        again = deletion_vector_reader.load(handle, {part.file_name: entry for part in new.ranges})
         want = before | {file.name: sorted({0, 1, *before.get(file.name, ())})}
         assert {name: positions.tolist() for name, positions in again.items()} == {name: held for name, held in want.items() if held}
         assert new.row_count == len(new.ranges)
@@ -162,7 +162,7 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
         assert (replaced, empty.row_count, empty.ranges, empty.file_size_bytes) == (new, 0, (), 1)
         vectors.discard([new, empty])
         with pytest.raises(FileMissing):
-            deletions.load(handle, {part.file_name: entry for part in new.ranges})
+            deletion_vector_reader.load(handle, {part.file_name: entry for part in new.ranges})
         seen += 1
     assert seen
 
@@ -173,7 +173,7 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
 @pytest.mark.parametrize("name", ["flights_board", "bucket_rescaled", "old_0_8_2_key", "bucket_postpone"])
 def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
     handle = open_handle(str(tables_path / name))
-    live = manifests.live(handle, snapshots.latest(handle))
+    live = manifest_reader.live(handle, snapshots.latest(handle))
     count = 0
     for partition, bucket, restored, _ in buckets(handle):
         mine = [at for at in range(len(live)) if (live.column("partition")[at].as_py(), live.column("bucket")[at].as_py()) == (partition, bucket)]
@@ -189,7 +189,7 @@ def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
 def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
     handle = open_handle(str(tables_path / "bucket_rescaled"))
     standing = Standing.of(handle, snapshots.latest(handle))
-    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
     nobody = standing.bucket(partition, 4711)
     assert nobody.files == ()
     assert nobody.max_sequence == -1
@@ -213,7 +213,7 @@ def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch
 def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatch):
     handle = open_handle(str(tables_path / "bucket_rescaled"))
     standing = Standing.of(handle, snapshots.latest(handle))
-    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
 
     def fails(*_, **__):
         raise StorageFailed("the disk is away", path="manifest")
@@ -230,6 +230,6 @@ def test_another_number_of_buckets_is_refused(tables_path):
     restored = Restored(total_buckets=2)
     check_buckets(handle, b"", restored, 2)
     check_buckets(handle, b"", NOTHING, 7)
-    partition = manifests.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
     with pytest.raises(InvalidOption, match="with a new bucket num 3, but the previous bucket num is 2"):
         check_buckets(handle, partition, restored, 3)

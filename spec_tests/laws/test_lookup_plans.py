@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.model.entries import Entries
-from lakekit.read import frames, lazy, lookup, peek, plan, scan, travel
+from lakekit import plugins
+from lakekit.model.manifest_entries import Entries
+from lakekit.read import lazy_frames, lazy, lookup, peek, planner, table_scan, time_travel
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
@@ -48,18 +48,18 @@ ROUNDS = 4
 def named(table: lk.Table, asked: pl.Expr, *, counted: bool) -> list[str]:
     """The files that a plan reads."""
     handle = table.handle()
-    source = scan.scan(handle)
+    source = table_scan.scan(handle)
     condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), handle.schema)
-    found = plan.plan_read(handle, travel.locate(handle), condition, counted=counted)
+    found = planner.plan_read(handle, time_travel.locate(handle), condition, counted=counted)
     return found.entries.take(found.chosen).column("file_name").to_pylist()
 
 
 def remembered(table: lk.Table, asked: pl.Expr) -> bool:
     handle = table.handle()
-    condition, _ = lazy.condition_of(lazy.filters_of(asked, scan.scan(handle).schema()), handle.schema)
-    snapshot = travel.locate(handle).snapshot
+    condition, _ = lazy.condition_of(lazy.filters_of(asked, table_scan.scan(handle).schema()), handle.schema)
+    snapshot = time_travel.locate(handle).snapshot
     assert snapshot is not None
-    return lookup.owners(handle, plan.live(handle, snapshot), condition) is not None
+    return lookup.owners(handle, planner.live(handle, snapshot), condition) is not None
 
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:
@@ -74,7 +74,7 @@ def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, besi
 @st.composite
 def cases(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(KINDS)))
-    taken: Any = registry.load("index", kind.partition(" ")[0])
+    taken: Any = plugins.load("file_index", kind.partition(" ")[0])
     t = draw(st.sampled_from([name for name in VALUES if parse(name).root in taken.TYPES]))
     value = st.sampled_from([None, *VALUES[t][1]])
     files = draw(st.lists(st.lists(value, min_size=1, max_size=6), min_size=1, max_size=6))
@@ -88,7 +88,7 @@ def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], m
         if peeks:
             patched.setattr(peek, "LEAST_BYTES", 0)
         if keeps:
-            patched.setattr(frames, "FEW_OF", 0)
+            patched.setattr(lazy_frames, "FEW_OF", 0)
         table = made(f"{folder}/t", **case)
         plain = table.with_options({"file-index.read.enabled": "false"})
         column, (dtype, literals) = pl.col("v"), VALUES[case["t"]]

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.index import bitmap
-from lakekit.model.entries import Entries
+from lakekit import plugins
+from lakekit.file_index import bitmap
+from lakekit.model.manifest_entries import Entries
 from lakekit.read import explain
 from lakekit.storage.local import LocalStorage
 
@@ -124,7 +124,7 @@ def test_frames_are_shared_by_so_many_scans_and_no_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "version"), [("bitmap", "1"), ("bitmap", "2"), ("range-bitmap", "1")])
 def test_texts_and_ranges_are_asked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, version: str) -> None:
-    index: Any = registry.load("index", kind)
+    index: Any = plugins.load("file_index", kind)
     versions = {f"file-index.bitmap.{column}.version": version for column in ("k", "v")} if kind == "bitmap" else {}
     options = {name: value for name, value in OPTIONS.items() if "columns" not in name} | {f"file-index.{kind}.columns": "k,v"} | versions
     table = lk.create(tmp_path / "t", rows(0).schema, options=options)
@@ -149,7 +149,7 @@ def test_a_filter_that_cannot_tell_is_not_asked_again(tmp_path: Path, monkeypatc
     table = lk.create(tmp_path / "t", rows(0).schema, options=options | ({f"file-index.{also}.columns": "k"} if also else {}))
     for file in range(FILES):
         table.append(rows(file))
-    calls = counted(monkeypatch, registry.load("index", "bloom-filter"), "probe")
+    calls = counted(monkeypatch, plugins.load("file_index", "bloom-filter"), "probe")
     for number in (303, 707):
         assert found(table, number) == [f"{number % 100}-{number}"] * 2
         assert table.explain(pl.col("k") == number).files_read == 1

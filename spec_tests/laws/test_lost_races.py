@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.commit import attempt
-from lakekit.commit.publish import publish
-from lakekit.meta.handle import open_handle
+from lakekit.commit import try_commit
+from lakekit.commit.committer import publish
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability import commits
 
 if TYPE_CHECKING:
-    from lakekit.commit.attempt import Job
-    from lakekit.commit.outcome import Commit
-    from lakekit.meta.handle import Handle
+    from lakekit.commit.try_commit import Job
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
     from spec_tests.reliability.s3_server import S3Server
 
 
@@ -26,7 +26,7 @@ def test_a_lost_race_costs_what_the_one_before_it_cost(server: S3Server, monkeyp
     options = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms"}
     server.put("t/schema/schema-0", commits.schema(partitioned=False, options=options))
     own, other = (open_handle(server.url("t"), storage_options={**server.options, "max_retries": tries}) for tries in (3, 4))
-    claim, asked, numbers = attempt._claim, [], count()
+    claim, asked, numbers = try_commit._claim, [], count()
 
     def publish_by(handle: Handle, user: str, number: int) -> Commit:
         message = CommitMessage(partition=bytes(12), bucket=0, total_buckets=2, new_files=(commits.file(f"{user}{number}"),))
@@ -42,7 +42,7 @@ def test_a_lost_race_costs_what_the_one_before_it_cost(server: S3Server, monkeyp
         return claim(job, *given)
 
     publish_by(own, "own", 0)
-    monkeypatch.setattr(attempt, "_claim", lose)
+    monkeypatch.setattr(try_commit, "_claim", lose)
     assert publish_by(own, "own", 1).retry_count == 5
     found = [sum("/snapshot/snapshot-" in key for key in keys) for keys in asked[:4]]
     assert found[1] == found[2] == found[3]

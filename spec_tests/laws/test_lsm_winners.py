@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.lsm import keys as keyed, winners
+from lakekit.lsm import key_codes as keyed, winners
 from lakekit.lsm.rule import MergeRule
-from lakekit.lsm.versions import ladder
+from lakekit.lsm.row_versions import ladder
 from lakekit.testing.strategies import field_of
 
 FEW = settings(max_examples=settings.default.max_examples // 3)

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.codec import avro
+from lakekit.codec import avro_container
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.meta import manifests, snapshots
+from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.data_file import Stats
-from lakekit.model.manifest import ManifestFile, decode_list, decode_lists, encode_list
-from lakekit.model.metadata_file import Extra
+from lakekit.model.manifests import ManifestFile, decode_list, decode_lists, encode_list
+from lakekit.model.metadata_records import Extra
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import World
 
@@ -65,7 +65,7 @@ def test_what_is_wrong_with_one_is_told_of_it(damage, error):
         case "count":
             broken = encode_list([replace(made(1), num_added_files=-1)])
         case "version":
-            container = avro.open_container(sound)
+            container = avro_container.open_container(sound)
             at = sound.index(container.blocks[0].data)
             broken = sound[:at] + b"\x06" + sound[at + 1 :]
         case "bytes":
@@ -86,10 +86,10 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     handle = replace(table.handle(), world=World())
     known = snapshots.all(handle)
     handle.storage.delete([handle.layout.manifest(known[1].delta_manifest_list)])
-    manifests.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
-    assert [len(manifests.manifest_files(handle, known[at])) for at in (0, 2)] == [1, 3]
+    manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
+    assert [len(manifest_reader.manifest_files(handle, known[at])) for at in (0, 2)] == [1, 3]
     with pytest.raises(FileMissing, match=r"snapshot 2 of .* names"):
-        manifests.manifest_files(handle, known[1], "delta")
+        manifest_reader.manifest_files(handle, known[1], "delta")
 
 
 def test_the_entries_of_each_are_those_of_all(tmp_path):
@@ -99,8 +99,8 @@ def test_the_entries_of_each_are_those_of_all(tmp_path):
     handle = replace(table.handle(), world=World())
     newest = snapshots.latest(handle)
     assert newest is not None
-    listed = manifests.manifest_files(handle, newest)
-    parts = manifests.read_each(handle, [*listed, listed[0]])
+    listed = manifest_reader.manifest_files(handle, newest)
+    parts = manifest_reader.read_each(handle, [*listed, listed[0]])
     names = [part.column("file_name").to_pylist() for part in parts]
-    assert names[:-1] == [manifests.read_entries(replace(handle, world=World()), [one]).column("file_name").to_pylist() for one in listed]
+    assert names[:-1] == [manifest_reader.read_entries(replace(handle, world=World()), [one]).column("file_name").to_pylist() for one in listed]
     assert names[-1] == names[0]

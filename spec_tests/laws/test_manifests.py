@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import avro_columns
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import Handle, open_handle
-from lakekit.model import entries, entry_files, manifest
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import Handle, open_handle
+from lakekit.model import manifest_entries, entry_files, manifests
 from lakekit.model.data_file import DataFile
 from lakekit.model.entry_files import Manifest
 from lakekit.storage.memory import MemoryStorage
@@ -45,13 +45,13 @@ def reads(handle: Handle) -> list[str]:
 def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: Handle) -> None:
     ids = snapshots.ids(handle)
     before, after = snapshots.read(handle, ids[-2]), snapshots.read(handle, ids[-1])
-    manifests.live(handle, before)
+    manifest_reader.live(handle, before)
     reads(handle)
-    manifests.live(handle, before)
+    manifest_reader.live(handle, before)
     assert reads(handle) == []
-    manifests.live(handle, after)
-    known = {file.name for file in manifests.manifest_files(handle, before)}
-    new = [file.name for file in manifests.manifest_files(handle, after) if file.name not in known]
+    manifest_reader.live(handle, after)
+    known = {file.name for file in manifest_reader.manifest_files(handle, before)}
+    new = [file.name for file in manifest_reader.manifest_files(handle, after) if file.name not in known]
     assert reads(handle) == [f"t/manifest/{name}" for name in (after.base_manifest_list, after.delta_manifest_list, *new)]
 
 
@@ -62,8 +62,8 @@ def test_what_is_kept_changes_no_answer(handle: Handle, budget: int) -> None:
     small = replace(handle, world=World(decoded=Shelf(budget)))
     for number in [*snapshots.ids(handle), *reversed(snapshots.ids(handle))]:
         snapshot = snapshots.read(handle, number)
-        fresh = manifests.live(replace(handle, world=World()), snapshot)
-        assert manifests.live(small, snapshot).table.equals(fresh.table)
+        fresh = manifest_reader.live(replace(handle, world=World()), snapshot)
+        assert manifest_reader.live(small, snapshot).table.equals(fresh.table)
         assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
     assert small.world.decoded.size_bytes <= budget
 
@@ -79,7 +79,7 @@ def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> Non
         handle = open_handle(str(path.parent))
         snapshot = snapshots.latest(handle)
         assert snapshot is not None
-        whole = manifests.live(handle, snapshot)
+        whole = manifest_reader.live(handle, snapshot)
         for partition in whole.column("partition").unique().slice(0, 3):
 
             def keep(rows: pa.BinaryArray, partition: pa.Scalar = partition) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> Non
             expected = whole.filter(keep(whole.column("partition"))).table
             fresh = replace(handle, world=World())
             for place in (fresh, fresh, handle):
-                assert manifests.live(place, snapshot, keep_partitions=keep).table.equals(expected)
+                assert manifest_reader.live(place, snapshot, keep_partitions=keep).table.equals(expected)
             compared += 1
     assert compared > 10
     assert len(in_part) >= compared
@@ -99,7 +99,7 @@ def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: H
     monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    data = entry_files.encode(manifests.live(handle, snapshot), codec="null")
+    data = entry_files.encode(manifest_reader.live(handle, snapshot), codec="null")
     torn = Manifest("m", data.replace(b"parquet", b"\xff\xff\xff\xff\xff\xff\xff"))
     with pytest.raises(Corrupt) as whole:
         entry_files.decode([torn])
@@ -112,39 +112,39 @@ def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: H
 def test_pruning_by_what_add_and_delete_share(handle: Handle) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    whole = manifests.live(handle, snapshot)
+    whole = manifest_reader.live(handle, snapshot)
     for bucket in (0, 1):
 
-        def keep(file: manifest.ManifestFile, bucket: int = bucket) -> bool:
+        def keep(file: manifests.ManifestFile, bucket: int = bucket) -> bool:
             return file.min_bucket is None or file.max_bucket is None or file.min_bucket <= bucket <= file.max_bucket
 
-        def mask(found: entries.Entries, bucket: int = bucket) -> np.ndarray:
+        def mask(found: manifest_entries.Entries, bucket: int = bucket) -> np.ndarray:
             return found.numbers("bucket") == bucket
 
-        some = manifests.live(handle, snapshot, keep_manifest=keep, keep_entries=mask)
+        some = manifest_reader.live(handle, snapshot, keep_manifest=keep, keep_entries=mask)
         assert some.table.equals(whole.filter(mask(whole)).table)
 
 
 def test_lists_of_every_kind(handle: Handle) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    base, delta = manifests.manifest_files(handle, snapshot, "base"), manifests.manifest_files(handle, snapshot, "delta")
-    assert manifests.manifest_files(handle, snapshot) == [*base, *delta]
-    assert manifests.manifest_files(handle, snapshot, "changelog") == []
-    assert manifests.index_entries(handle, snapshot) == []
-    assert manifests.read_entries(handle, delta, columns=["kind", "level"]).table.column_names == ["kind", "level"]
-    assert len(manifests.no_entries()) == 0
+    base, delta = manifest_reader.manifest_files(handle, snapshot, "base"), manifest_reader.manifest_files(handle, snapshot, "delta")
+    assert manifest_reader.manifest_files(handle, snapshot) == [*base, *delta]
+    assert manifest_reader.manifest_files(handle, snapshot, "changelog") == []
+    assert manifest_reader.index_entries(handle, snapshot) == []
+    assert manifest_reader.read_entries(handle, delta, columns=["kind", "level"]).table.column_names == ["kind", "level"]
+    assert len(manifest_reader.no_entries()) == 0
 
 
 def test_torn_manifest(handle: Handle) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     assert isinstance(handle.storage, MemoryStorage)
-    name = manifests.manifest_files(handle, snapshot)[0].name
+    name = manifest_reader.manifest_files(handle, snapshot)[0].name
     data = handle.storage.read(f"t/manifest/{name}")
     handle.storage.put(f"t/manifest/{name}", data[:-38])
     with pytest.raises(Corrupt) as caught:
-        manifests.live(handle, snapshot)
+        manifest_reader.live(handle, snapshot)
     sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
     assert str(caught.value) == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
     assert (caught.value.path, caught.value.offset, caught.value.field) == (f"t/manifest/{name}", len(data) - 38, "_FILE_SIZE")
@@ -153,23 +153,23 @@ def test_torn_manifest(handle: Handle) -> None:
 def test_missing_files_are_named(handle: Handle) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    name = manifests.manifest_files(handle, snapshot)[0].name
+    name = manifest_reader.manifest_files(handle, snapshot)[0].name
     handle.storage.delete([f"t/manifest/{name}"])
     with pytest.raises(StorageFailed, match=f"the manifest list names {name}, which is not there"):
-        manifests.live(handle, snapshot)
+        manifest_reader.live(handle, snapshot)
     handle.storage.delete([f"t/manifest/{snapshot.base_manifest_list}"])
     with pytest.raises(StorageFailed, match=rf"snapshot {snapshot.id} of t names manifest-list-.*, which is not there"):
-        manifests.live(replace(handle, world=World()), snapshot)
+        manifest_reader.live(replace(handle, world=World()), snapshot)
 
 
 def test_hostile_names_open_nothing(handle: Handle) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    listed = manifests.manifest_files(handle, snapshot, "delta")
+    listed = manifest_reader.manifest_files(handle, snapshot, "delta")
     for name in ("../schema/schema-0", "/etc/passwd", "", "..", "a\0b"):
-        data = manifest.encode_list([replace(listed[0], name=name)])
+        data = manifests.encode_list([replace(listed[0], name=name)])
         with pytest.raises(Corrupt, match="not a plain file name"):
-            manifest.decode_list(data, path="list")
+            manifests.decode_list(data, path="list")
 
 
 # ---- values that no engine writes -----------------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_hostile_names_open_nothing(handle: Handle) -> None:
 
 def one(**changes: object) -> bytes:
     """A manifest of one entry with some fields changed in its bytes."""
-    found = entries.of_files([DataFile(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
+    found = manifest_entries.of_files([DataFile(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
     kind = changes.pop("kind", 0)
     assert isinstance(kind, int)
     data = bytearray(entry_files.encode(found, codec="null"))
@@ -231,18 +231,18 @@ def test_manifests_decoded_apart_are_put_together_once(handle: Handle, monkeypat
     small = replace(handle, world=World())
     newest = snapshots.latest(small)
     assert newest is not None
-    files = manifests.manifest_files(small, newest)
+    files = manifest_reader.manifest_files(small, newest)
     for file in files:
-        manifests.read_entries(small, [file])
+        manifest_reader.read_entries(small, [file])
     copies: list[int] = []
-    concat = entries.concat
-    monkeypatch.setattr(entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
-    first = manifests.live(small, newest)
+    concat = manifest_entries.concat
+    monkeypatch.setattr(manifest_entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
+    first = manifest_reader.live(small, newest)
     assert max(copies) == len(files) > 2
     weight = small.world.decoded.size_bytes
     copies.clear()
-    assert manifests.live(small, newest) is manifests.live(small, newest)
-    assert manifests.live(small, newest).table.equals(first.table)
+    assert manifest_reader.live(small, newest) is manifest_reader.live(small, newest)
+    assert manifest_reader.live(small, newest).table.equals(first.table)
     assert max(copies, default=1) == 1
-    assert manifests.live(small, files[:1]).table.equals(manifests.live(replace(handle, world=World()), files[:1]).table)
+    assert manifest_reader.live(small, files[:1]).table.equals(manifest_reader.live(replace(handle, world=World()), files[:1]).table)
     assert small.world.decoded.size_bytes < 2 * weight

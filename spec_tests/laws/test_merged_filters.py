@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.bucket import read
+from lakekit.bucket import merge_read
 from lakekit.errors import LakekitError
 from lakekit.testing.fixtures import fixtures
 
@@ -39,7 +39,7 @@ def conditions(full: pl.DataFrame):
 @pytest.mark.long
 @pytest.mark.parametrize("few", [0.0, 2.0], ids=["all keys", "keys of the rows found"])
 def test_conditions_and_merges_change_places(few, monkeypatch):
-    monkeypatch.setattr(read, "FEW", few)
+    monkeypatch.setattr(merge_read, "FEW", few)
     tables, asked = merged_tables(), 0
     assert "hand_nullable_key" in tables
     for name in {"hand_nullable_key", *tables[:: 2 * SOME]}:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import BranchNotFound, ConsumerNotFound, Corrupt, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, TableNotFound, TagNotFound
-from lakekit.meta import branches, consumers, schemas, snapshots, statistics, tags, torn
-from lakekit.meta.handle import Handle, name_of, open_handle
+from lakekit.metadata import branches, consumers, schemas, snapshots, statistics, tags, metadata_io
+from lakekit.metadata.table_context import Handle, name_of, open_handle
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import World
@@ -121,7 +121,7 @@ def test_a_snapshot_met_half_written_is_read_again() -> None:
         storage.put(path, whole[:cut])
         waiting = Waiting(happens=lambda path=path: storage.put(path, whole))
         assert snapshots.read(replace(handle, world=waiting.world()), 1).id == 1
-        assert waiting.waits == [torn.WAIT_MS]
+        assert waiting.waits == [metadata_io.WAIT_MS]
 
 
 def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
@@ -132,7 +132,7 @@ def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
         snapshots.read(replace(handle, world=waiting.world()), 1)
     assert raised.value.path == handle.layout.snapshot(1)
     assert raised.value.offset is not None
-    assert waiting.waits == [torn.WAIT_MS] * (torn.ATTEMPTS - 1)
+    assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.ATTEMPTS - 1)
 
 
 def test_a_wrong_member_is_not_waited_for() -> None:

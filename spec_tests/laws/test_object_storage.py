@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from obstore import exceptions as refusals
 
-from lakekit import registry, storage as storages
+from lakekit import plugins, storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, LockLost, StorageFailed, Unsupported
-from lakekit.storage import object as objects, store_options
+from lakekit.storage import object_store as objects, object_store_options
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.storage.put_once import put_once
-from lakekit.storage.store_options import Secret
-from lakekit.testing.storage_laws import LAWS
+from lakekit.storage.atomic_write import put_once
+from lakekit.storage.object_store_options import Secret
+from lakekit.testing.storage_suite import LAWS
 from spec_tests.longer import some
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Server
 
@@ -139,7 +139,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("given", SPELLINGS, ids=lambda given: next(iter(given)))
 def test_every_spelling_is_the_same_option(given: dict[str, object]) -> None:
-    config, client = store_options.parse("s3", given).for_store("b")
+    config, client = object_store_options.parse("s3", given).for_store("b")
     assert config == {
         "aws_endpoint_url": "http://h:1",
         "aws_access_key_id": "A",
@@ -150,7 +150,7 @@ def test_every_spelling_is_the_same_option(given: dict[str, object]) -> None:
 
 
 def test_a_bucket_stands_in_the_endpoint_where_it_is_asked_to() -> None:
-    options = store_options.parse("oss", {"fs.oss.endpoint": "oss-cn-x.example.com", "fs.oss.accessKeyId": "A", "fs.oss.securityToken": "T"})
+    options = object_store_options.parse("oss", {"fs.oss.endpoint": "oss-cn-x.example.com", "fs.oss.accessKeyId": "A", "fs.oss.securityToken": "T"})
     assert options.for_store("b")[0]["aws_endpoint_url"] == "https://b.oss-cn-x.example.com"
     assert options.for_store("b")[0]["aws_session_token"] == "T"
     storage, _ = storages.open("oss://b/t", {"fs.oss.endpoint": "oss-cn-x.example.com"})
@@ -180,9 +180,9 @@ def test_wrong_options_are_refused_when_a_table_is_opened(given: dict[str, objec
 
 def test_without_obstore_the_refusal_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    monkeypatch.delitem(sys.modules, "lakekit.storage.object")
+    monkeypatch.delitem(sys.modules, "lakekit.storage.object_store")
     with pytest.raises(Unsupported, match=r"pip install 'lakekit\[cloud\]'") as raised:
-        registry.load("storage", "object")
+        plugins.load("storage", "object-store")
     assert raised.value.feature == "storage.object"
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.options.declared import ELSEWHERE
+from lakekit.options.definitions import ELSEWHERE
 from lakekit.options.features import FEATURES, Feature
-from lakekit.options.table import BY_KEY
+from lakekit.options.table_options import BY_KEY
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 DECLARED = {line.split("\t")[0]: line.split("\t")[1] for line in (GOLDEN / "core_options_1_4_2.tsv").read_text(encoding="utf-8").splitlines()}

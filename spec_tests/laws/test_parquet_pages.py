@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from lakekit.errors import Corrupt
 from lakekit.format import parquet
-from lakekit.format.dtypes import polars_schema
+from lakekit.format.polars_types import polars_schema
 from lakekit.types import Field, parse
 
 WIDE = [Decimal("12345678901234567890.5"), None, Decimal("-0.5"), Decimal("12345678901234567891.5")]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.care import expire_partitions
+from lakekit.maintenance import expire_partitions
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from lakekit.world import World, wall_clock_ms
 from spec_tests.laws.aged import DAY, at, made
 

@@ -16,19 +16,19 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec import hash_index, hashing
-from lakekit.files.places import partition_path
-from lakekit.meta import manifests
-from lakekit.read import frames, lazy, prune, scan, travel
+from lakekit.data_file.paths import partition_path
+from lakekit.metadata import manifest_reader
+from lakekit.read import lazy_frames, lazy, pruning, table_scan, time_travel
 from lakekit.read.condition import predicate_of
-from lakekit.read.plan import _asked_once, plan_read
-from lakekit.testing.queries import conditions
+from lakekit.read.planner import _asked_once, plan_read
+from lakekit.testing.query_strategies import conditions
 from lakekit.types import parse
 from lakekit.types.arrow import to_arrow
 from spec_tests.doors.views import CASES, collected, facts, table
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
-    from lakekit.read.plan import Plan
+    from lakekit.read.planner import Plan
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 READABLE = [name for name in CASES if name != "aggregate_sketches"]
@@ -40,18 +40,18 @@ INDEXED = [name for name in READABLE if any(own.startswith("file-index") for own
 
 
 @cache
-def source(case: str) -> scan.Scan:
+def source(case: str) -> table_scan.Scan:
     """What golden tables are planned through; each plan asks the table anew."""
-    return scan.scan(table(case).handle())
+    return table_scan.scan(table(case).handle())
 
 
-class Told(scan.Scan):
+class Told(table_scan.Scan):
     """A scan that tells its plans: what is said of them is said of those that the rows were read by."""
 
     made: ClassVar[list[Plan]] = []
 
     def _plans(self, handle, position, condition, limit):
-        self.made[:] = scan.Scan._plans(self, handle, position, condition, limit)
+        self.made[:] = table_scan.Scan._plans(self, handle, position, condition, limit)
         return list(self.made)
 
 
@@ -86,7 +86,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     found = []
     for at in whole.raw:
         one = replace(whole, raw=np.array([at]), merged=())
-        found.append((whole.entries.column("file_name")[int(at)].as_py(), frames.merged([one], of.fields).collect()))
+        found.append((whole.entries.column("file_name")[int(at)].as_py(), lazy_frames.merged([one], of.fields).collect()))
     return tuple(found)
 
 
@@ -95,9 +95,9 @@ def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
     whole = of.plans(lazy.Condition())[0]
-    rows = frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
+    rows = lazy_frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged for at in bucket.files]
-    stored = frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
+    stored = lazy_frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
     return rows, stored
 
 
@@ -173,7 +173,7 @@ KINDS = {
 }
 
 
-def bounds_of(files: list[pl.Series], t) -> prune.Bounds:
+def bounds_of(files: list[pl.Series], t) -> pruning.Bounds:
     """What a writer says of files: exact bounds, as Java's collectors make them (they leave NaN out)."""
     low, high = [], []
     for values in files:
@@ -181,7 +181,7 @@ def bounds_of(files: list[pl.Series], t) -> prune.Bounds:
         some = some.filter(some.is_not_nan()) if some.dtype.is_float() else some
         low.append(some.min() if len(some) else None)
         high.append(some.max() if len(some) else None)
-    return prune.Bounds(
+    return pruning.Bounds(
         type=t,
         low=pa.array(low, to_arrow(t)),
         high=pa.array(high, to_arrow(t)),
@@ -208,7 +208,7 @@ def test_statistics_drop_no_match(data, kind):
     t = parse(kind)
     kept = np.ones(len(files), bool)
     for text in texts(condition, files[0].dtype):
-        kept &= prune.keep(predicate_of(text), {"c": bounds_of(files, t)}.get, len(files))
+        kept &= pruning.keep(predicate_of(text), {"c": bounds_of(files, t)}.get, len(files))
     for values, keep in zip(files, kept, strict=True):
         assert keep or not values.to_frame().filter(condition).height, f"{values.to_list()} holds a match of {condition}"
 
@@ -234,7 +234,7 @@ def test_statistics_drop_what_polars_itself_would_skip(data, kind):
             }
         )
         theirs = stats.select(skip.fill_null(value=False)).to_series().to_numpy()
-        ours = prune.keep(predicate_of(found.pyarrow_str), {"c": known}.get, len(files))
+        ours = pruning.keep(predicate_of(found.pyarrow_str), {"c": known}.get, len(files))
         assert not (ours & theirs).any(), f"{condition}: {[values.to_list() for values in files]}, kept {ours}, Polars skips {theirs}"
 
 
@@ -301,7 +301,7 @@ def test_a_named_key_leaves_its_bucket(case):
 def wider(found, stored, row, keys) -> set[int]:
     """Other partitions may have another bucket count, so that the key has another bucket there."""
     handle, fields = found.handle(), [found.handle().schema.field(key) for key in keys]
-    totals = {int(total) for total in np.unique(manifests.live(handle, travel.locate(handle).snapshot).numbers("total_buckets"))}
+    totals = {int(total) for total in np.unique(manifest_reader.live(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
     return {int(hashing.buckets(handle.options.bucket_function_type, values, [field.type for field in fields], total)[0]) for total in totals if total > 0}
 
@@ -310,9 +310,9 @@ def wider(found, stored, row, keys) -> set[int]:
 def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     found = table(case)
     handle = found.handle()
-    snapshot = travel.locate(handle).snapshot
+    snapshot = time_travel.locate(handle).snapshot
     keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
-    indexes = [entry for entry in manifests.index_entries(handle, snapshot) if entry.index_type == "HASH"]
+    indexes = [entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "HASH"]
     assert indexes
     paths = [handle.layout.index(one.file_name, partition_path=partition_path(handle, one.partition), bucket=one.bucket) for one in indexes]
     held = [set(hash_index.decode(handle.storage.read(path)).tolist()) for path in paths]
@@ -389,7 +389,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
     if collected(case) is None:
         return
     handle = table(case).handle()
-    position = travel.locate(handle)
+    position = time_travel.locate(handle)
     whole = plan_read(handle, position)
     total = collected(case).height
     limit = data.draw(st.integers(0, total + 1))
@@ -405,7 +405,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
 
 def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
     handle = table("dedup_overlapping_runs").handle()
-    position = travel.locate(handle)
+    position = time_travel.locate(handle)
     assert set(plan_read(handle, position, limit=1).chosen.tolist()) == set(plan_read(handle, position).chosen.tolist())
 
 

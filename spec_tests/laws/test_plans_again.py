@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.model import entries as columns_of
-from lakekit.read import lazy, scan
+from lakekit.model import manifest_entries as columns_of
+from lakekit.read import lazy, table_scan
 from lakekit.read.derived import kept
 from lakekit.world import Shelf, World
 
@@ -85,7 +85,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
     for at in range(0, 60, 10):
         table.append(rows(at))
     small = replace(table.handle(), world=World(decoded=Shelf(500)))
-    source = scan.scan(small)
+    source = table_scan.scan(small)
     for asked in ASKED.values():
         wanted = answers(table, asked)
         condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), small.schema)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
-from lakekit.model.schema import TableSchema
-from lakekit.options.frozen import Frozen
+from lakekit.model.table_schema import TableSchema
+from lakekit.options.frozendict import Frozen
 from lakekit.table.schema_difference import difference
 from lakekit.types import parse
 from spec_tests.doors.views import table

@@ -17,7 +17,7 @@ from lakekit.catalog.uris import hidden
 from lakekit.errors import LakekitError
 from lakekit.options.secrets import is_secret
 from lakekit.sql.excerpt import excerpt, piece
-from lakekit.storage import object as objects
+from lakekit.storage import object_store as objects
 
 if TYPE_CHECKING:
     from pathlib import Path

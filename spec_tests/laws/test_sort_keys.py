@@ -9,9 +9,9 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.bucket.restore import Standing
-from lakekit.care import sort_compact
-from lakekit.files.places import data_file_path
-from lakekit.meta import snapshots
+from lakekit.maintenance import sort_compact
+from lakekit.data_file.paths import data_file_path
+from lakekit.metadata import snapshots
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
 

@@ -19,7 +19,7 @@ from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
 from lakekit.storage.together import gathering, settle, write_together
-from lakekit.testing.storage_laws import LAWS
+from lakekit.testing.storage_suite import LAWS
 from spec_tests.reliability.power import Power
 
 if TYPE_CHECKING:

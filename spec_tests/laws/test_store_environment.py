@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
-from lakekit.storage import object as objects, store_options
+from lakekit.storage import object_store as objects, object_store_options
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def test_a_variable_is_the_option_of_its_name(in_environment: set[str], are_give
 
     variables = {name: value(name, "environment") for name in in_environment}
     options = {_NAMES[name][0]: value(name, "given") for name in are_given}
-    found = store_options.parse("s3", options, variables)
+    found = object_store_options.parse("s3", options, variables)
     config, client = found.for_store("b")
     for variable, (spelled, name) in _NAMES.items():
         told = {**config, **client}.get(name)

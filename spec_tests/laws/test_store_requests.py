@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
-from lakekit.storage import object as objects, probe
-from lakekit.storage.put_once import put_once
+from lakekit.storage import object_store as objects, probe
+from lakekit.storage.atomic_write import put_once
 from spec_tests.reliability.s3_server import Asked, S3Server
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import lakekit as lk
-from lakekit.care import auto_tags
-from lakekit.meta import snapshots
+from lakekit.maintenance import auto_tags
+from lakekit.metadata import snapshots
 from lakekit.model.snapshot import NO_WATERMARK
 from lakekit.world import World
 

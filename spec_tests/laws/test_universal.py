@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lakekit.errors import InvalidOption
-from lakekit.lsm import universal
+from lakekit.lsm import compaction_picker
 from lakekit.lsm.levels import Levels
 from lakekit.model.data_file import DataFile
-from lakekit.options.table import TableOptions
+from lakekit.options.table_options import TableOptions
 
 NOW_MS = 1_700_000_000_000
 DEFAULTS = TableOptions.parse({}, kind="key")
@@ -32,7 +32,7 @@ def levels(*runs: tuple[int, int], options: TableOptions = DEFAULTS) -> Levels:
     return Levels.of([file(len(runs) - at, level, size) for at, (level, size) in enumerate(runs)], options)
 
 
-def picked(unit: universal.CompactionUnit | None) -> tuple[int, int] | None:
+def picked(unit: compaction_picker.CompactionUnit | None) -> tuple[int, int] | None:
     return None if unit is None else (len(unit.files), unit.output_level)
 
 
@@ -40,7 +40,7 @@ def shape(found: Levels) -> str:
     return " ".join(f"{run.level}:{run.size_bytes}" for run in found.runs)
 
 
-def applied(found: Levels, unit: universal.CompactionUnit, number: int) -> Levels:
+def applied(found: Levels, unit: compaction_picker.CompactionUnit, number: int) -> Levels:
     """The levels when the unit's files have become one, sizes added up."""
     return found.changed(unit.files, [file(number, unit.output_level, sum(one.size_bytes for one in unit.files))])
 
@@ -101,7 +101,7 @@ def test_forty_flushes_compact_as_traced() -> None:
     found = {}
     for flush in range(1, 41):
         held = held.changed([], [file(2 * flush, 0, 1)])
-        unit = universal.pick(held, DEFAULTS, now_ms=NOW_MS)
+        unit = compaction_picker.pick(held, DEFAULTS, now_ms=NOW_MS)
         if unit is not None:
             before = len(held.runs)
             held = applied(held, unit, 2 * flush + 1)
@@ -111,25 +111,25 @@ def test_forty_flushes_compact_as_traced() -> None:
 
 
 def test_size_amplification_wants_the_trigger_and_more_than_its_percentage() -> None:
-    assert picked(universal.pick(levels((0, 50), (0, 50), (0, 50), (0, 51), (5, 100)), DEFAULTS, now_ms=NOW_MS)) == (5, 5)
-    assert picked(universal.pick(levels((0, 900), (0, 50), (5, 1)), DEFAULTS, now_ms=NOW_MS)) is None
+    assert picked(compaction_picker.pick(levels((0, 50), (0, 50), (0, 50), (0, 51), (5, 100)), DEFAULTS, now_ms=NOW_MS)) == (5, 5)
+    assert picked(compaction_picker.pick(levels((0, 900), (0, 50), (5, 1)), DEFAULTS, now_ms=NOW_MS)) is None
     exact = levels((0, 200), (0, 200), (1, 200), (2, 200), (5, 400))  # 800 is not more than 200 percent of 400
-    unit = universal.pick(exact, DEFAULTS, now_ms=NOW_MS)
+    unit = compaction_picker.pick(exact, DEFAULTS, now_ms=NOW_MS)
     assert unit is not None
     assert unit.reason == "size ratio"
 
 
 def test_size_ratio_takes_runs_until_one_is_too_big() -> None:
-    assert picked(universal.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)  # 40 × 1.01 < 41
-    assert picked(universal.pick(levels((0, 100), (0, 101), (4, 900), (4, 1), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) is None  # two files of level 4 are one run
-    assert picked(universal.pick(levels((0, 100), (0, 101), (0, 1), (4, 901), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)
+    assert picked(compaction_picker.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)  # 40 × 1.01 < 41
+    assert picked(compaction_picker.pick(levels((0, 100), (0, 101), (4, 900), (4, 1), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) is None  # two files of level 4 are one run
+    assert picked(compaction_picker.pick(levels((0, 100), (0, 101), (0, 1), (4, 901), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)
     wide = options(**{"compaction.size-ratio": 10})
-    assert picked(universal.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), wide, now_ms=NOW_MS)) == (4, 4)
+    assert picked(compaction_picker.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), wide, now_ms=NOW_MS)) == (4, 4)
 
 
 def test_too_many_runs_are_compacted_although_none_fits_another() -> None:
     held = levels((0, 1), (0, 10), (0, 100), (3, 1000), (4, 10000), (5, 100000))
-    unit = universal.pick(held, DEFAULTS, now_ms=NOW_MS)
+    unit = compaction_picker.pick(held, DEFAULTS, now_ms=NOW_MS)
     assert unit is not None
     assert (picked(unit), unit.reason) == ((4, 3), "number of runs")  # two, and what stands before the first level above 0
 
@@ -137,19 +137,19 @@ def test_too_many_runs_are_compacted_although_none_fits_another() -> None:
 def test_nothing_is_compacted_into_level_0() -> None:
     one = options(**{"num-sorted-run.compaction-trigger": 3})
     held = levels((0, 1), (0, 1), (0, 50), (0, 400), (2, 3000), options=one)  # the first two would go to level 0
-    assert picked(universal.pick(held, one, now_ms=NOW_MS)) == (5, 3)
+    assert picked(compaction_picker.pick(held, one, now_ms=NOW_MS)) == (5, 3)
     held = levels((0, 1), (0, 1), (0, 50), (0, 400), (2, 3000), (3, 9000), options=one)
-    assert picked(universal.pick(held, one, now_ms=NOW_MS)) == (5, 2)
+    assert picked(compaction_picker.pick(held, one, now_ms=NOW_MS)) == (5, 2)
     held = levels((0, 1), (0, 1), (1, 50), (3, 9000), options=one)
-    assert picked(universal.pick(held, one, now_ms=NOW_MS)) == (3, 1)
+    assert picked(compaction_picker.pick(held, one, now_ms=NOW_MS)) == (3, 1)
 
 
 def test_one_file_where_it_belongs_is_no_unit() -> None:
     eager = options(**{"num-sorted-run.compaction-trigger": 1})
-    assert universal.pick(levels((1, 10), options=eager), eager, now_ms=NOW_MS) is None
-    assert picked(universal.pick(levels((0, 10), options=eager), eager, now_ms=NOW_MS)) is None  # one run fits no other
-    assert universal.pick(Levels.of([], eager), eager, now_ms=NOW_MS) is None
-    assert universal.force_up_level_0(levels((4, 10)), DEFAULTS, now_ms=NOW_MS) is None
+    assert compaction_picker.pick(levels((1, 10), options=eager), eager, now_ms=NOW_MS) is None
+    assert picked(compaction_picker.pick(levels((0, 10), options=eager), eager, now_ms=NOW_MS)) is None  # one run fits no other
+    assert compaction_picker.pick(Levels.of([], eager), eager, now_ms=NOW_MS) is None
+    assert compaction_picker.force_up_level_0(levels((4, 10)), DEFAULTS, now_ms=NOW_MS) is None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_one_file_where_it_belongs_is_no_unit() -> None:
     ],
 )
 def test_early_full_compaction(key: str, value: str, held: tuple[tuple[int, int], ...], last_full_ms: int | None, expected: str | None) -> None:
-    unit = universal.pick(levels(*held), options(**{key: value}), now_ms=NOW_MS, last_full_ms=last_full_ms)
+    unit = compaction_picker.pick(levels(*held), options(**{key: value}), now_ms=NOW_MS, last_full_ms=last_full_ms)
     assert (None if unit is None else unit.reason) == expected
     if unit is not None:
         assert (len(unit.files), unit.output_level, unit.is_full) == (len(held), 5, True)
@@ -174,8 +174,8 @@ def test_early_full_compaction(key: str, value: str, held: tuple[tuple[int, int]
 
 def test_the_last_full_compaction_is_told_by_the_newest_file_of_the_last_level() -> None:
     held = Levels.of([file(1, 5, 1, creation_time_ms=5), file(2, 5, 1, creation_time_ms=7), file(3, 4, 1, creation_time_ms=9)], DEFAULTS)
-    assert universal.last_full_ms(held) == 7
-    assert universal.last_full_ms(levels((0, 1))) is None
+    assert compaction_picker.last_full_ms(held) == 7
+    assert compaction_picker.last_full_ms(levels((0, 1))) is None
 
 
 @pytest.mark.parametrize(
@@ -185,60 +185,60 @@ def test_off_peak_hours_allow_bigger_runs(start: int, end: int, quiet: bool) -> 
     ten = int(datetime(2024, 5, 6, 10, 30).timestamp() * 1000)  # noqa: DTZ001 - the hour of the wall clock
     given = options(**{"compaction.offpeak.start.hour": start, "compaction.offpeak.end.hour": end, "compaction.offpeak-ratio": 50})
     held = levels((0, 10), (0, 15), (0, 100), (4, 400), (5, 9000))
-    assert picked(universal.pick(held, given, now_ms=ten)) == ((4, 4) if quiet else None)
+    assert picked(compaction_picker.pick(held, given, now_ms=ten)) == ((4, 4) if quiet else None)
 
 
 # ---- level 0 on demand -------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_level_0_is_forced_up_with_the_runs_that_are_not_much_bigger() -> None:
-    assert picked(universal.force_up_level_0(levels((0, 5), (0, 5), (4, 11), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (2, 3)
-    assert picked(universal.force_up_level_0(levels((0, 5), (0, 5), (4, 10), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (3, 4)
-    assert picked(universal.force_up_level_0(levels((0, 5)), DEFAULTS, now_ms=NOW_MS)) == (1, 5)
-    assert picked(universal.force_up_level_0(levels((0, 5), (1, 90), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (2, 1)
+    assert picked(compaction_picker.force_up_level_0(levels((0, 5), (0, 5), (4, 11), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (2, 3)
+    assert picked(compaction_picker.force_up_level_0(levels((0, 5), (0, 5), (4, 10), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (3, 4)
+    assert picked(compaction_picker.force_up_level_0(levels((0, 5)), DEFAULTS, now_ms=NOW_MS)) == (1, 5)
+    assert picked(compaction_picker.force_up_level_0(levels((0, 5), (1, 90), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (2, 1)
 
 
 def test_radical_lookup_takes_level_0_every_time_and_gentle_waits() -> None:
     held = levels((0, 1), (5, 900))
     radical = options(**{"changelog-producer": "lookup"})
-    unit, idle = universal.pick_or_force(held, radical, now_ms=NOW_MS)
+    unit, idle = compaction_picker.pick_or_force(held, radical, now_ms=NOW_MS)
     assert (picked(unit), idle) == ((1, 4), 0)
     gentle = options(**{"changelog-producer": "lookup", "lookup-compact": "gentle", "lookup-compact.max-interval": 6})
     taken, idle = [], 0
     for _ in range(13):
-        unit, idle = universal.pick_or_force(held, gentle, now_ms=NOW_MS, idle_triggers=idle)
+        unit, idle = compaction_picker.pick_or_force(held, gentle, now_ms=NOW_MS, idle_triggers=idle)
         taken.append(unit is not None)
     assert taken == [False] * 5 + [True] + [False] * 5 + [True, False]
 
 
 def test_level_0_stays_where_nothing_asks_for_it() -> None:
     held = levels((0, 1), (5, 900))
-    assert universal.pick_or_force(held, DEFAULTS, now_ms=NOW_MS) == (None, 0)
+    assert compaction_picker.pick_or_force(held, DEFAULTS, now_ms=NOW_MS) == (None, 0)
     forced = options(**{"compaction.force-up-level-0": True, "lookup-compact": "gentle"})
-    assert picked(universal.pick_or_force(held, forced, now_ms=NOW_MS)[0]) == (1, 4)
+    assert picked(compaction_picker.pick_or_force(held, forced, now_ms=NOW_MS)[0]) == (1, 4)
     first_row = options(**{"merge-engine": "first-row"})
-    assert picked(universal.pick_or_force(held, first_row, now_ms=NOW_MS)[0]) == (1, 4)
+    assert picked(compaction_picker.pick_or_force(held, first_row, now_ms=NOW_MS)[0]) == (1, 4)
 
 
 # ---- full ------------------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_full_compaction_takes_everything_to_the_last_level() -> None:
-    assert universal.full(Levels.of([], DEFAULTS), DEFAULTS) is None
-    unit = universal.full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
+    assert compaction_picker.full(Levels.of([], DEFAULTS), DEFAULTS) is None
+    unit = compaction_picker.full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
     assert (picked(unit), unit is not None and unit.is_full, unit is not None and unit.each) == ((3, 5), True, False)
-    assert picked(universal.full(levels((3, 5)), DEFAULTS)) == (1, 5)
+    assert picked(compaction_picker.full(levels((3, 5)), DEFAULTS)) == (1, 5)
 
 
 def test_of_a_last_level_alone_only_the_files_that_need_it() -> None:
     a, b, c = file(1, 5, 1), file(2, 5, 1), file(3, 5, 1)
     held = Levels.of([a, b, c], DEFAULTS)
-    assert universal.full(held, DEFAULTS) is None
-    unit = universal.full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
+    assert compaction_picker.full(held, DEFAULTS) is None
+    unit = compaction_picker.full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
     assert unit is not None
     assert (unit.files, unit.each, unit.output_level) == ((a, c), True, 5)
     everything = options(**{"compaction.force-rewrite-all-files": True})
-    assert picked(universal.full(held, everything)) == (3, 5)
+    assert picked(compaction_picker.full(held, everything)) == (3, 5)
 
 
 # ---- laws ------------------------------------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_a_unit_is_the_newest_runs_and_its_output_lies_between_them_and_the_rest
         },
     )
     held = levels(*((0, size) for size in sizes), *((level, size) for level, size in enumerate(above, 1) if size), options=given_)
-    for unit in (universal.pick(held, given_, now_ms=NOW_MS), universal.force_up_level_0(held, given_, now_ms=NOW_MS), universal.full(held, given_)):
+    for unit in (compaction_picker.pick(held, given_, now_ms=NOW_MS), compaction_picker.force_up_level_0(held, given_, now_ms=NOW_MS), compaction_picker.full(held, given_)):
         if unit is None:
             continue
         count = len(unit.files)
@@ -282,7 +282,7 @@ def test_writing_with_any_sizes_keeps_the_number_of_runs_below_the_trigger(flush
     held = Levels.of([], DEFAULTS)
     for number, size in enumerate(flushes):
         held = held.changed([], [file(2 * number, 0, size)])
-        unit = universal.pick(held, DEFAULTS, now_ms=NOW_MS)
+        unit = compaction_picker.pick(held, DEFAULTS, now_ms=NOW_MS)
         if unit is not None:
             held = applied(held, unit, 2 * number + 1)
         assert len(held.runs) <= 5

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from lakekit.format.dtypes import polars_schema
-from lakekit.meta.handle import Handle, open_handle
-from lakekit.model.schema import TableSchema, assign_ids
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata.table_context import Handle, open_handle
+from lakekit.model.table_schema import TableSchema, assign_ids
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field
-from lakekit.write import conform
+from lakekit.write import row_conversion
 
 if TYPE_CHECKING:
     from lakekit.errors import LakekitError
@@ -35,7 +35,7 @@ APPEND = table({"a": "INT", "b": "STRING"})
 
 
 def one(data, handle, **how) -> pl.DataFrame:
-    return pl.concat([conform.empty(handle), *conform.batches(data, handle, **how)])
+    return pl.concat([row_conversion.empty(handle), *row_conversion.batches(data, handle, **how)])
 
 
 def column(text: str, values, *, dtype=None, cast: bool = False, **options) -> pl.Series:
@@ -47,7 +47,7 @@ def column(text: str, values, *, dtype=None, cast: bool = False, **options) -> p
 
 def says(data, handle, kind: type[LakekitError], *parts: str, column: str | None = None, **how) -> None:
     with pytest.raises(kind) as raised:
-        list(conform.batches(data, handle, **how))
+        list(row_conversion.batches(data, handle, **how))
     for part in parts:
         assert part in raised.value.message
     assert getattr(raised.value, "column", None) == column

@@ -6,19 +6,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
-from lakekit.commit.publish import publish
-from lakekit.meta import manifests, schemas, snapshots
-from lakekit.meta.handle import Handle, open_handle
+from lakekit.commit.committer import publish
+from lakekit.metadata import manifest_reader, schemas, snapshots
+from lakekit.metadata.table_context import Handle, open_handle
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import DataFile
-from lakekit.model.entries import ADD
+from lakekit.model.manifest_entries import ADD
 from lakekit.types import parse
 from lakekit.world import Shelf, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.commit.outcome import Commit
+    from lakekit.commit.result import Commit
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.memory import MemoryStorage
     from lakekit.storage.protocol import Storage
@@ -83,7 +83,7 @@ def live(handle: Handle) -> list[tuple[bytes, int, int, str]]:
     latest = snapshots.latest(handle)
     if latest is None:
         return []
-    found = manifests.live(handle, latest)
+    found = manifest_reader.live(handle, latest)
     return sorted(zip(*(found.column(name).to_pylist() for name in ("partition", "bucket", "level", "file_name")), strict=True))
 
 
@@ -111,21 +111,21 @@ def check_table(store: MemoryStorage) -> None:
 
 
 def _check_snapshot(handle: Handle, one: Snapshot, before: int) -> frozenset[str]:
-    entries = manifests.read_entries(handle, manifests.manifest_files(handle, one, "delta"))
+    entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "delta"))
     rows, kinds = entries.numbers("row_count"), entries.numbers("kind")
     delta = int(rows[kinds == ADD].sum() - rows[kinds != ADD].sum())
-    manifests.index_entries(handle, one)
-    changelog = manifests.read_entries(handle, manifests.manifest_files(handle, one, "changelog"))
+    manifest_reader.index_entries(handle, one)
+    changelog = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "changelog"))
     assert (one.changelog_record_count or 0) == int(changelog.numbers("row_count").sum())
     assert (one.delta_record_count, one.total_record_count) == (delta, before + delta)
-    assert int(manifests.live(handle, one).numbers("row_count").sum()) == one.total_record_count
+    assert int(manifest_reader.live(handle, one).numbers("row_count").sum()) == one.total_record_count
     return frozenset(map(handle.layout.manifest, referred(handle, one)))
 
 
 def referred(handle: Handle, one: Snapshot) -> set[str]:
     """The names of the metadata files of a snapshot."""
     lists = {one.base_manifest_list, one.delta_manifest_list, one.changelog_manifest_list, one.index_manifest} - {None}
-    files = manifests.manifest_files(handle, one) + manifests.manifest_files(handle, one, "changelog")
+    files = manifest_reader.manifest_files(handle, one) + manifest_reader.manifest_files(handle, one, "changelog")
     return {name for name in lists if name is not None} | {file.name for file in files}
 
 

@@ -38,7 +38,7 @@ def _fold(name: str, data: bytes) -> str:
     from lakekit.lsm import aggregates
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.versions import ladder
+    from lakekit.lsm.row_versions import ladder
     from lakekit.types import parse
 
     length = struct.unpack_from("<I", data)[0]

@@ -1,6 +1,6 @@
 """Which files of a table on the local disk something needs, worked out the plain way: every root by itself, nothing skipped.
 
-What lakekit deletes by is `care.needed`, which takes short cuts; here are none, so that one can be held against the other.
+What lakekit deletes by is `maintenance.reachability`, which takes short cuts; here are none, so that one can be held against the other.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import lakekit as lk
-from lakekit.care import roots
-from lakekit.files import places
-from lakekit.meta import manifests
+from lakekit.maintenance import roots
+from lakekit.data_file import paths
+from lakekit.metadata import manifest_reader
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakekit.care.roots import Root
-    from lakekit.meta.handle import Handle
-    from lakekit.model.entries import Entries
+    from lakekit.maintenance.roots import Root
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
 
 _COMPACTION = 1
 METADATA = re.compile(r"(branch/branch-[^/]*/)?(snapshot|tag|changelog|schema|consumer)/.*")
@@ -52,30 +52,30 @@ def of_root(handle: Handle, root: Root) -> Iterator[str]:
     snapshot, layout = root.snapshot, handle.layout
     kept_delta = root.kind == "changelog" and snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
     if root.kind != "changelog":
-        yield from _paths(handle, manifests.live(handle, snapshot))
+        yield from _paths(handle, manifest_reader.live(handle, snapshot))
         if snapshot.statistics is not None:
             yield layout.statistics(snapshot.statistics)
         if snapshot.index_manifest is not None:
             yield layout.manifest(snapshot.index_manifest)
-        for entry in manifests.index_entries(handle, snapshot):
-            where = places.partition_path(handle, entry.partition)
+        for entry in manifest_reader.index_entries(handle, snapshot):
+            where = paths.partition_path(handle, entry.partition)
             yield layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
     if root.kind != "changelog" or kept_delta:
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             yield layout.manifest(name)
-        for file in manifests.manifest_files(handle, snapshot):
+        for file in manifest_reader.manifest_files(handle, snapshot):
             yield layout.manifest(file.name)
     if kept_delta:
-        part = manifests.read_entries(handle, manifests.manifest_files(handle, snapshot, "delta"))
+        part = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
         sources = part.column("file_source").to_pylist()
         yield from _paths(handle, part.filter(np.array([source != _COMPACTION for source in sources], np.bool_)))
     if root.kind != "tag" and snapshot.changelog_manifest_list is not None and not _came_back(handle, root):
         yield layout.manifest(snapshot.changelog_manifest_list)
-        files = manifests.manifest_files(handle, snapshot, "changelog")
+        files = manifest_reader.manifest_files(handle, snapshot, "changelog")
         for file in files:
             yield layout.manifest(file.name)
         if files:
-            yield from _paths(handle, manifests.read_entries(handle, files))
+            yield from _paths(handle, manifest_reader.read_entries(handle, files))
 
 
 def _came_back(handle: Handle, root: Root) -> bool:
@@ -93,12 +93,12 @@ def named(handle: Handle, root: Root) -> Iterator[str]:
             yield which
     for kind in ("all", "changelog"):
         with suppress(FileMissing):  # of an expired snapshot, whose changelog is kept
-            for file in manifests.manifest_files(handle, snapshot, kind):
+            for file in manifest_reader.manifest_files(handle, snapshot, kind):
                 yield file.name
-                yield from manifests.read_entries(handle, [file]).column("file_name").to_pylist()
+                yield from manifest_reader.read_entries(handle, [file]).column("file_name").to_pylist()
 
 
 def _paths(handle: Handle, entries: Entries) -> Iterator[str]:
-    for at, extra in zip(places.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
+    for at, extra in zip(paths.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
         yield at
         yield from (handle.layout.extra_file(at, name) for name in extra)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakekit.model import entry_files, manifest
-from lakekit.model.entries import Entries
+from lakekit.model import entry_files, manifests
+from lakekit.model.manifest_entries import Entries
 from lakekit.model.entry_files import Manifest
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def set_external_paths(table: Path, path_of: Callable[[str], str | None]) -> Non
         path.write_bytes(entry_files.encode(Entries(found.table.set_column(at, "external_path", places))))
         sizes[path.name] = path.stat().st_size
     for path in table.glob("manifest/manifest-list-*"):
-        listed = manifest.decode_list(path.read_bytes())
-        path.write_bytes(manifest.encode_list([replace(file, size_bytes=sizes[file.name]) for file in listed]))
+        listed = manifests.decode_list(path.read_bytes())
+        path.write_bytes(manifests.encode_list([replace(file, size_bytes=sizes[file.name]) for file in listed]))
     for path in (*table.glob("snapshot/snapshot-*"), *table.glob("tag/tag-*")):
         snapshot = json.loads(path.read_text(encoding="utf-8"))
         for which in ("base", "delta", "changelog"):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.care import roots
-from lakekit.files import places
-from lakekit.meta import manifests
+from lakekit.maintenance import roots
+from lakekit.data_file import paths
+from lakekit.metadata import manifest_reader
 from spec_tests.reliability.kept import needed_of
 
 if TYPE_CHECKING:
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 
 def named_by_any(handle: Handle) -> set[str]:
@@ -23,7 +23,7 @@ def named_by_any(handle: Handle) -> set[str]:
         lasts = root.kind == "changelog"
         if lasts and root.snapshot.changelog_manifest_list is not None:
             continue
-        entries = manifests.read_entries(handle, manifests.manifest_files(handle, root.snapshot, "delta" if lasts else "all"))
-        for at, beside in zip(places.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
+        entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, root.snapshot, "delta" if lasts else "all"))
+        for at, beside in zip(paths.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
             found |= {at, *(handle.layout.extra_file(at, name) for name in beside)}
     return found

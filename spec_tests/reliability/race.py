@@ -8,9 +8,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakekit.commit.publish import publish
+from lakekit.commit.committer import publish
 from lakekit.errors import RetriesExhausted
-from lakekit.meta.handle import open_handle
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability.commits import file, schema
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from lakekit.commit.publish import publish
+from lakekit.commit.committer import publish
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.meta.handle import open_handle
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability.commits import file
 

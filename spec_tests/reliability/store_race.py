@@ -7,11 +7,11 @@ from multiprocessing import get_context
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from lakekit.commit.publish import publish
+from lakekit.commit.committer import publish
 from lakekit.errors import CommitStateUnknown, RetriesExhausted, StorageFailed
-from lakekit.meta.handle import open_handle
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
-from lakekit.storage import object as objects
+from lakekit.storage import object_store as objects
 from spec_tests.reliability.commits import file
 
 if TYPE_CHECKING:

@@ -17,17 +17,17 @@ from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
 import lakekit as lk
-from lakekit.care.checks.history import describe_ranges, missing_ranges
+from lakekit.maintenance.check.history import describe_ranges, missing_ranges
 from lakekit.catalog import views
-from lakekit.codec import avro, avro_columns, avro_schema, avro_values
-from lakekit.commit import replay
+from lakekit.codec import avro_container, avro_columns, avro_schema, avro_values
+from lakekit.commit import commit_history
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded
-from lakekit.lines import split
-from lakekit.lsm.aggregates import roaring64
-from lakekit.meta import manifests, snapshots
-from lakekit.model import json_facts, manifest, schema
+from lakekit.text_format import split
+from lakekit.lsm.aggregates import roaring
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model import json_codec, manifests, table_schema
 from lakekit.model.data_file import Stats
-from lakekit.model.manifest import ManifestFile
+from lakekit.model.manifests import ManifestFile
 from lakekit.model.partition_time import time_ms
 from lakekit.types import first_duplicate
 from lakekit.world import REAL
@@ -80,7 +80,7 @@ def test_members_of_json_are_compared_in_one_pass():
 
         def call():
             with pytest.raises(Corrupt, match="occurs twice"):
-                json_facts.loads(data)
+                json_codec.loads(data)
 
         return call
 
@@ -96,7 +96,7 @@ def test_columns_of_a_schema_are_compared_in_one_pass():
 
         def call():
             with pytest.raises(Corrupt, match="two columns"):
-                schema.TableSchema.from_json(data)
+                table_schema.TableSchema.from_json(data)
 
         return call
 
@@ -109,7 +109,7 @@ def test_a_schema_whose_columns_are_all_keys_is_checked_in_one_pass():
         fields = [{"id": i, "name": name, "type": "INT NOT NULL"} for i, name in enumerate(names)]
         text = {"version": 3, "id": 0, "fields": fields, "highestFieldId": size, "partitionKeys": [], "primaryKeys": names, "options": {}, "timeMillis": 0}
         data = json.dumps(text).encode()
-        return lambda: schema.TableSchema.from_json(data)
+        return lambda: table_schema.TableSchema.from_json(data)
 
     assert growth(work, 500) < STEEP
 
@@ -118,15 +118,15 @@ def test_a_schema_whose_columns_are_all_keys_is_checked_in_one_pass():
 
 
 def test_json_of_more_values_than_any_metadata_has_is_refused_before_it_is_parsed():
-    data = b'{"a": [' + b"[]," * json_facts.MAX_VALUES + b"[]]}"
+    data = b'{"a": [' + b"[]," * json_codec.MAX_VALUES + b"[]]}"
     with pytest.raises(LimitExceeded, match="values of JSON"):
-        json_facts.loads(data, "snapshot-1")
+        json_codec.loads(data, "snapshot-1")
 
 
 def test_a_schema_of_a_hundred_thousand_columns_is_below_the_bound():
     fields = [{"id": i, "name": f"c{i}", "type": "INT"} for i in range(100_000)]
     text = {"version": 3, "id": 0, "fields": fields, "highestFieldId": 10**5, "partitionKeys": [], "primaryKeys": [], "options": {}, "timeMillis": 0}
-    assert len(schema.TableSchema.from_json(json.dumps(text).encode()).fields) == 100_000
+    assert len(table_schema.TableSchema.from_json(json.dumps(text).encode()).fields) == 100_000
 
 
 def test_half_of_a_surrogate_pair_is_shown_as_damage(tmp_path):
@@ -154,7 +154,7 @@ NULL_COUNTS = b'{"type": "record", "name": "r", "fields": [{"name": "v", "type":
 def array_in_blocks(block_count: int, block_items: int) -> bytes:
     out = bytearray()
     for _ in range(block_count):
-        avro.put_long(out, block_items)
+        avro_container.put_long(out, block_items)
         out += bytes([2]) * block_items
     return bytes(out + b"\0")
 
@@ -162,7 +162,7 @@ def array_in_blocks(block_count: int, block_items: int) -> bytes:
 @pytest.mark.parametrize("records", [1, 40])
 def test_an_array_in_blocks_of_one_item_is_refused(records):
     body = array_in_blocks(20_000, 1)
-    container = avro.open_container(avro.write(NULL_COUNTS, [body] * records, codec="null"))
+    container = avro_container.open_container(avro_container.write(NULL_COUNTS, [body] * records, codec="null"))
     with pytest.raises(LimitExceeded, match="items in"):
         avro_columns.decode([container])
     with pytest.raises(LimitExceeded, match="items in"):
@@ -175,7 +175,7 @@ def test_an_array_in_blocks_of_one_item_is_refused(records):
 @settings(max_examples=30)
 def test_arrays_in_blocks_that_writers_make_are_read(blocks, items, wide, records):
     body = array_in_blocks(blocks, items)[:-1] + array_in_blocks(wide, 400)
-    container = avro.open_container(avro.write(NULL_COUNTS, [body] * records, codec="null"))
+    container = avro_container.open_container(avro_container.write(NULL_COUNTS, [body] * records, codec="null"))
     found = avro_columns.decode([container])["v"]
     assert [len(one) for one in found.to_pylist()] == [blocks * items + wide * 400] * records
 
@@ -205,8 +205,8 @@ def test_a_schema_is_as_deep_as_its_names_resolve_to(count, arrays):
 def test_blocks_of_a_data_file_are_inflated_one_after_the_other(tmp_path):
     row = b"\x02" + b"\0" * 2_000_000
     text = b'{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}, {"name": "v", "type": {"type": "fixed", "name": "f", "size": 2000000}}]}'
-    data = avro.write(text, [row] * 60, codec="deflate")
-    packed = avro.open_blocks(data)
+    data = avro_container.write(text, [row] * 60, codec="deflate")
+    packed = avro_container.open_blocks(data)
     assert packed.count == 60
     assert len(data) < len(row) * 6
     first = next(packed.inflate())[1]
@@ -227,21 +227,21 @@ def listed(name: str) -> ManifestFile:
 
 
 def test_a_manifest_that_a_list_names_twice_is_corrupt():
-    data = manifest.encode_list([listed("a"), listed("b"), listed("a")])
+    data = manifests.encode_list([listed("a"), listed("b"), listed("a")])
     with pytest.raises(Corrupt, match="a occurs twice"):
-        manifest.decode_list(data)
-    sound = manifest.encode_list([listed("c")])
+        manifests.decode_list(data)
+    sound = manifests.encode_list([listed("c")])
     with pytest.raises(Corrupt, match="a occurs twice"):
-        manifest.decode_lists([("x", sound), ("y", data), ("z", sound), ("w", sound)])
+        manifests.decode_lists([("x", sound), ("y", data), ("z", sound), ("w", sound)])
 
 
 def test_a_list_of_more_manifests_than_its_size_can_name_is_refused():
-    body = manifest.encode_list([listed("m")])
-    text = avro.open_container(body).metadata["avro.schema"]
-    record = avro.open_container(body).blocks[0].data
-    data = avro.write(text, [record] * 30_000)
+    body = manifests.encode_list([listed("m")])
+    text = avro_container.open_container(body).metadata["avro.schema"]
+    record = avro_container.open_container(body).blocks[0].data
+    data = avro_container.write(text, [record] * 30_000)
     assert len(data) < 100_000
-    for decode in (manifest.decode_list, lambda found: manifest.decode_lists([("a", found)] * 5)):
+    for decode in (manifests.decode_list, lambda found: manifests.decode_lists([("a", found)] * 5)):
         with pytest.raises(LimitExceeded, match="30000 records"):
             decode(data)
 
@@ -250,9 +250,9 @@ def test_files_that_two_members_of_a_snapshot_name_are_decoded_as_each_says(tmp_
     found = table(tmp_path)
     handle = found.handle()
     snapshot = snapshots.latest(handle)
-    looped = manifest.decode_list(handle.storage.read(handle.layout.manifest(snapshot.delta_manifest_list)))
+    looped = manifests.decode_list(handle.storage.read(handle.layout.manifest(snapshot.delta_manifest_list)))
     assert looped
-    own = manifest.encode_list([listed(snapshot.base_manifest_list)])
+    own = manifests.encode_list([listed(snapshot.base_manifest_list)])
     handle.storage.put(handle.layout.manifest(snapshot.base_manifest_list), own)
     text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "indexManifest": text["deltaManifestList"]}
@@ -292,7 +292,7 @@ def test_numbers_above_a_gap_are_walked_and_the_gap_is_one_step(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, 2_000_000_000)
     handle = lk.open(tmp_path / "t").handle()
-    steps = list(replay.since(handle, 0, snapshots.read(handle, 2_000_000_000)))
+    steps = list(commit_history.since(handle, 0, snapshots.read(handle, 2_000_000_000)))
     assert [(number, None if one is None else one.id) for number, one in steps] == [(1, 1), (2, 2), (3, None), (2_000_000_000, 2_000_000_000)]
 
 
@@ -329,9 +329,9 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
     """Lets the manifests of a table say another number of rows for each file."""
     handle = found.handle()
     snapshot = snapshots.latest(handle)
-    for file in manifests.manifest_files(handle, snapshot):
+    for file in manifest_reader.manifest_files(handle, snapshot):
         path = Path(handle.layout.manifest(file.name))
-        container = avro.open_container(path.read_bytes())
+        container = avro_container.open_container(path.read_bytes())
         rows = avro_columns.read_records(container)
         for row in rows:
             row["_FILE"]["_ROW_COUNT"] = row_count
@@ -341,12 +341,12 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
             out = bytearray()
             put(out, row)
             bodies.append(bytes(out))
-        data = avro.write(container.metadata["avro.schema"], bodies, codec="null")
+        data = avro_container.write(container.metadata["avro.schema"], bodies, codec="null")
         path.write_bytes(data)
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             target = Path(handle.layout.manifest(name))
-            files = [one if one.name != file.name else replace(one, size_bytes=len(data)) for one in manifest.decode_list(target.read_bytes())]
-            target.write_bytes(manifest.encode_list(files))
+            files = [one if one.name != file.name else replace(one, size_bytes=len(data)) for one in manifests.decode_list(target.read_bytes())]
+            target.write_bytes(manifests.encode_list(files))
     text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "deltaManifestListSize": None}
     Path(handle.layout.snapshot(snapshot.id)).write_text(json.dumps(text))
@@ -383,22 +383,22 @@ def test_counts_below_keep_their_type(tmp_path):
 
 
 def test_a_leaf_that_its_path_does_not_lead_to_is_corrupt():
-    sound = roaring64.parse(roaring64.serialize(bitmap_of(1, 1 << 40)), "v")
-    assert sound.root.kind != roaring64.LEAF
-    data = bytearray(roaring64.serialize(sound))
+    sound = roaring.parse(roaring.serialize(bitmap_of(1, 1 << 40)), "v")
+    assert sound.root.kind != roaring.LEAF
+    data = bytearray(roaring.serialize(sound))
     at = data.index(bytes([0, 1, 0, 0, 0, 0])[:6]) if bytes([0, 1, 0, 0, 0, 0]) in data else None
     assert at is not None
     data[at + 1] = 7
     with pytest.raises(Corrupt, match="no 64-bit bitmap"):
-        roaring64.parse(bytes(data), "v")
+        roaring.parse(bytes(data), "v")
 
 
-def bitmap_of(*values: int) -> roaring64.Bitmap:
-    found = roaring64.Bitmap()
+def bitmap_of(*values: int) -> roaring.Bitmap:
+    found = roaring.Bitmap()
     for value in values:
-        key = struct.pack(">Q", value)[: roaring64.KEY_BYTES]
-        leaf = roaring64.Node(kind=roaring64.LEAF, key=key, number=roaring64._added(found, (BitMap([value & 0xFFFF]), False)))
-        found.root = roaring64._inserted(found.root, leaf, 0)
+        key = struct.pack(">Q", value)[: roaring.KEY_BYTES]
+        leaf = roaring.Node(kind=roaring.LEAF, key=key, number=roaring._added(found, (BitMap([value & 0xFFFF]), False)))
+        found.root = roaring._inserted(found.root, leaf, 0)
     return found
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import lakekit as lk
-from lakekit.care import roots
+from lakekit.maintenance import roots
 from lakekit.errors import AlreadyExists, LakekitError, NotFound
-from lakekit.meta import schemas, snapshots
+from lakekit.metadata import schemas, snapshots
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from spec_tests.longer import some

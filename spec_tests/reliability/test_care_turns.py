@@ -22,7 +22,7 @@ import pytest
 
 from lakekit import world
 from lakekit.errors import Conflict, LakekitError
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from lakekit.storage.protocol import FileMissing
 from spec_tests.conftest import DEEP, WHOLE
 from spec_tests.reliability.faulty import FaultyStorage, copy

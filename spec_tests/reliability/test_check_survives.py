@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.care.checks import apart
+from lakekit.maintenance.check import child_process
 from lakekit.codec import orc_tail
 from spec_tests.reliability import damaged_tables
 
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_rows_is_told_as_in_one_process(tmp_path, monkeypatch
     for mine, theirs in zip(damaged_tables.targets(tmp_path / "a", "data"), damaged_tables.targets(tmp_path / "b", "data"), strict=True):
         shutil.copy(theirs, mine)
     found = lk.open(tmp_path / "a").check(deep=True)
-    monkeypatch.setattr(apart, "check", lambda asked, notes: False)
+    monkeypatch.setattr(child_process, "check", lambda asked, notes: False)
     assert lk.open(tmp_path / "a").check(deep=True) == found
     assert not found.ok
 

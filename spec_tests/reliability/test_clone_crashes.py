@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 import lakekit as lk
-from lakekit.care import clone as cloning
+from lakekit.maintenance import clone as cloning
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
-from lakekit.meta import schemas, snapshots
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.metadata import schemas, snapshots
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from lakekit.world import one_by_one

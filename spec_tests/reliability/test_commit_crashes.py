@@ -22,8 +22,8 @@ from spec_tests.reliability.faulty import DEATHS, KINDS, Crash, FaultyStorage, c
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.commit.outcome import Commit
-    from lakekit.meta.handle import Handle
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
 
     Step = Callable[[Handle], Commit]
 

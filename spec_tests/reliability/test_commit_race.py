@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakekit.meta import manifests, snapshots
-from lakekit.meta.handle import open_handle
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.metadata.table_context import open_handle
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.race import made, race
 
@@ -25,9 +25,9 @@ def test_none_lost_none_twice(tmp_path: Path, workers: int, commits: int):
     assert sorted(snapshot for _, snapshot, _ in ledger) == [one.id for one in history]
     acknowledged = sorted(name for name, _, _ in ledger)
     assert len(set(acknowledged)) == workers * commits
-    assert sorted(manifests.live(t, history[-1]).column("file_name").to_pylist()) == acknowledged
+    assert sorted(manifest_reader.live(t, history[-1]).column("file_name").to_pylist()) == acknowledged
     assert [one.total_record_count for one in history] == [10 * one.id for one in history]
-    kept = {file.name for one in history for file in manifests.manifest_files(t, one)}
+    kept = {file.name for one in history for file in manifest_reader.manifest_files(t, one)}
     lists = {name for one in history for name in (one.base_manifest_list, one.delta_manifest_list)}
     assert {one.name for one in (root / "manifest").iterdir()} == kept | lists, "lost races leave nothing"
     assert not list(root.rglob("*.tmp"))

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.care import orphans
-from lakekit.meta import branches, consumers, schemas, snapshots, tags
-from lakekit.meta.handle import open_handle
+from lakekit.maintenance import orphan_files
+from lakekit.metadata import branches, consumers, schemas, snapshots, tags
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.snapshot import Snapshot
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
 
 DAY_MS = 86_400_000
 LATEST, EARLIEST = f"{ROOT}/snapshot/LATEST", f"{ROOT}/snapshot/EARLIEST"
@@ -219,7 +219,7 @@ def test_orphans_are_as_old_as_the_storage_says(days: int, tmp_path: Path):
     os.utime(young, (seconds + 3600,) * 2)
     os.utime(old, (seconds - 3600,) * 2)
     handle = open_handle(tmp_path, world=World(now_ms=lambda: now_ms() + days * DAY_MS))
-    gone = orphans.remove(handle, older_than=None, dry_run=False, force=False)
+    gone = orphan_files.remove(handle, older_than=None, dry_run=False, force=False)
     assert gone["path"].to_list() == [str(old)]
     assert (young.exists(), old.exists()) == (True, False)
     assert held.scan().collect().height == 1

@@ -15,8 +15,8 @@ import lakekit as lk
 from lakekit import world
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import Conflict
-from lakekit.meta import manifests, snapshots
-from lakekit.model import manifest
+from lakekit.metadata import manifest_reader, snapshots
+from lakekit.model import manifests
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.longer import some
 from spec_tests.reliability import commits
@@ -27,7 +27,7 @@ from spec_tests.reliability.test_interleavings import calls_of, meeting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.table.table import Table
 
 
@@ -113,7 +113,7 @@ def index_of(store: MemoryStorage) -> set[str]:
     handle = opened(store).handle()
     newest = snapshots.latest(handle)
     assert newest is not None
-    return {entry.file_name for entry in manifests.index_entries(handle, newest) if b"b" in entry.partition}
+    return {entry.file_name for entry in manifest_reader.index_entries(handle, newest) if b"b" in entry.partition}
 
 
 def rows_of_b(store: MemoryStorage) -> list[tuple[object, ...]]:
@@ -142,14 +142,14 @@ def test_b12_the_order_of_manifests_does_not_matter():
     handle = opened(store).handle()
     newest = snapshots.latest(handle)
     assert newest is not None
-    want, files = seen(opened(store)), manifests.manifest_files(handle, newest)
+    want, files = seen(opened(store)), manifest_reader.manifest_files(handle, newest)
     assert len(files) > 2
     for turn, order in enumerate(permutations(files)):
         other = copy(store)
         lists = {"base_manifest_list": order[1:], "delta_manifest_list": order[:1]}
         names = {}
         for field, part in lists.items():
-            data = manifest.encode_list(part, kind="avro", codec="zstandard", level=1)
+            data = manifests.encode_list(part, kind="avro", codec="zstandard", level=1)
             names |= {field: f"manifest-list-{turn}-{field}", f"{field}_size": len(data)}
             other.put(handle.layout.manifest(str(names[field])), data)
         other.put(handle.layout.snapshot(newest.id), replace(newest, **names).to_json())

@@ -16,9 +16,9 @@ import pytest
 
 import lakekit as lk
 from lakekit import world
-from lakekit.care import roots
+from lakekit.maintenance import roots
 from lakekit.errors import LakekitError
-from lakekit.meta import torn
+from lakekit.metadata import metadata_io
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
 from spec_tests.reliability.faulty import FaultyStorage, copy
@@ -39,7 +39,7 @@ BRANCHES, TAGS = ("main", "b", "c"), ("t1", "t2", "t3")
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
     monkeypatch.setattr(world, "in_pool", lambda: True)
-    monkeypatch.setattr(torn, "WAIT_MS", 0)
+    monkeypatch.setattr(metadata_io, "WAIT_MS", 0)
 
 
 @cache

@@ -301,13 +301,13 @@ def test_the_extras_of_a_commit_in_doubt_stay(tmp_path):
     with table.writer() as writer:
         writer.write([{"id": 100, "v": "new"}])
         [message] = writer.prepare()
-    from lakekit.commit import abandoned
+    from lakekit.commit import abort
 
     handle = table.handle()
-    abandoned.doubt(handle, [message])
+    abort.doubt(handle, [message])
     before = names_and_bytes(tmp_path / "t")
     assert any(file.extra_files for file in message.new_files)
-    abandoned.abort(handle, [message])
+    abort.abort(handle, [message])
     assert names_and_bytes(tmp_path / "t") == before
 
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.cli import main
-from lakekit.meta import snapshots
+from lakekit.cli.main import main
+from lakekit.metadata import snapshots
 from spec_tests.reliability.located import ALLOWED, EXTERNAL, STRATEGY, contents, counting_server, set_external_paths, set_options
 
 REPORT = "partition.mark-done-action.http.url"

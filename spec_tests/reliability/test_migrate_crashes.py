@@ -12,14 +12,14 @@ from functools import cache
 import polars as pl
 import pytest
 
-from lakekit.care import migrate as migration
-from lakekit.catalog import migrating
+from lakekit.maintenance import migrate as migration
+from lakekit.catalog import migrate
 from lakekit.catalog.catalog import Catalog
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.folder import foreign
-from lakekit.meta import schemas, snapshots
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout
+from lakekit.format_table import foreign_files
+from lakekit.metadata import schemas, snapshots
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from lakekit.world import one_by_one
@@ -46,7 +46,7 @@ class Linking(Foldered):
 @pytest.fixture(autouse=True)
 def in_turn(monkeypatch):
     """One file after another, so that the n-th call is always the same."""
-    for module in (migration, migrating, foreign):
+    for module in (migration, migrate, foreign_files):
         monkeypatch.setattr(module, "each", lambda function, inputs, waiting=False: one_by_one(function, list(inputs)))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Corrupt, StorageFailed
-from lakekit.format import blocks
+from lakekit.format import external_reader
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.test_parquet_bounds import headers
 
@@ -83,9 +83,9 @@ def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
     ],
 )
 def test_what_the_machine_refuses_is_no_damage(wrong):
-    found = blocks.damaged("/t/a.parquet", wrong, "parquet")
+    found = external_reader.damaged("/t/a.parquet", wrong, "parquet")
     assert type(found) is StorageFailed
-    assert not blocks.may_be_of_file(wrong)
+    assert not external_reader.may_be_of_file(wrong)
 
 
 def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 import lakekit as lk
 from lakekit import world
-from lakekit.commit import abandoned
+from lakekit.commit import abort
 from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed
 from spec_tests.reliability.faulty import FaultyStorage, copy
 from spec_tests.reliability.rows import FIRST, ROOT, SECOND, THIRD, filled, made, opened, seen
@@ -100,11 +100,11 @@ def test_abort_keeps_what_a_tag_or_a_branch_names():
     (path,) = [path for path in store.files if path.endswith(messages[0].new_files[0].name)]
     for one in kept:
         store.files |= one
-        abandoned.abort(opened(store).handle(), messages)
+        abort.abort(opened(store).handle(), messages)
         assert path in store.files
         for name in one:
             store.delete([name])
-    abandoned.abort(opened(store).handle(), messages)
+    abort.abort(opened(store).handle(), messages)
     assert path not in store.files, "nothing names it any more"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakekit import world
 from lakekit.errors import CommitStateUnknown, Conflict
-from lakekit.meta import snapshots
+from lakekit.metadata import snapshots
 from lakekit.model import hint
 from lakekit.storage.protocol import FileMissing
 from spec_tests.longer import some

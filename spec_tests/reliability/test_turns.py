@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import lakekit as lk
-from lakekit.commit import attempt
+from lakekit.commit import try_commit
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.turns import turn
@@ -86,7 +86,7 @@ def test_who_comes_later_lets_those_pass_who_lost(tmp_path: Path, monkeypatch: p
             queued.set()
         return real(self, directory, patience_ms)
 
-    monkeypatch.setattr(attempt, "_PATIENCE_MS", 60_000)
+    monkeypatch.setattr(try_commit, "_PATIENCE_MS", 60_000)
     with turn(LocalStorage(), str(tmp_path / "snapshot"), 0) as mine:
         assert mine
         monkeypatch.setattr(LocalStorage, "turn", seen)

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.codec import avro, avro_columns, avro_lanes, avro_schema, avro_values
+from lakekit.codec import avro_container, avro_columns, avro_vectors, avro_schema, avro_values
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
-from lakekit.model import entry_files, index_manifest, manifest
+from lakekit.model import entry_files, index_manifest, manifests
 from lakekit.model.entry_files import Manifest
 from lakekit.testing.fixtures import fixtures
 
@@ -129,7 +129,7 @@ def encoded(schema: Any, rows: list[dict[str, Any]]) -> tuple[bytes, list[bytes]
 @contextlib.contextmanager
 def always(**constants: int) -> Iterator[None]:
     """Which way of decoding is taken, whatever the size."""
-    places = {"FEW_RECORDS": avro_columns, "FEW_LANES": avro_lanes}
+    places = {"FEW_RECORDS": avro_columns, "FEW_LANES": avro_vectors}
     before = {name: getattr(places[name], name) for name in constants}
     for name, value in constants.items():
         setattr(places[name], name, value)
@@ -142,7 +142,7 @@ def always(**constants: int) -> Iterator[None]:
 
 def columns(data: bytes) -> list[dict[str, Any]]:
     """The records, decoded a column at a time."""
-    container = avro.open_container(data)
+    container = avro_container.open_container(data)
     found = avro_columns.decode([container])
     return [{name: found[name][i].as_py() for name in found} for i in range(container.count)]
 
@@ -156,8 +156,8 @@ WAYS = [{"FEW_RECORDS": -1, "FEW_LANES": 1}, {"FEW_RECORDS": -1, "FEW_LANES": 10
 def test_what_we_write(file: tuple[Any, list[dict[str, Any]]], codec: str, interval: int) -> None:
     schema, rows = file
     text, parts = encoded(schema, rows)
-    data = avro.write(text, parts, codec=codec, interval=interval)
-    assert avro_columns.read_records(avro.open_container(data)) == rows
+    data = avro_container.write(text, parts, codec=codec, interval=interval)
+    assert avro_columns.read_records(avro_container.open_container(data)) == rows
     for way in WAYS:
         with always(**way):
             assert columns(data) == rows
@@ -172,7 +172,7 @@ def test_what_fastavro_writes(file: tuple[Any, list[dict[str, Any]]], interval: 
     out = io.BytesIO()
     fastavro.writer(out, schema, [for_fastavro(row, schema) for row in rows], codec="deflate", sync_interval=interval)
     data = out.getvalue()
-    assert avro_columns.read_records(avro.open_container(data)) == rows
+    assert avro_columns.read_records(avro_container.open_container(data)) == rows
     for way in WAYS:
         with always(**way):
             assert columns(data) == rows
@@ -182,7 +182,7 @@ def test_skipped_columns() -> None:
     parts = {"a": "string", "b": {"type": "array", "items": "long"}, "c": "int"}
     schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": t} for name, t in parts.items()]}
     text, rows = encoded(schema, [{"a": "x" * i, "b": list(range(i)), "c": i} for i in range(100)])
-    container = avro.open_container(avro.write(text, rows, interval=50))
+    container = avro_container.open_container(avro_container.write(text, rows, interval=50))
     found = avro_columns.decode([container], columns={"c"})
     assert list(found) == ["c"]
     assert found["c"].to_pylist() == list(range(100))
@@ -195,7 +195,7 @@ def test_blocks_within_arrays() -> None:
     body += bytes.fromhex("00")
     for way in WAYS:
         with always(**way):
-            assert columns(avro.write(text, [body[:-1], body[-1:]])) == [{"a": [1, 2, 3, 4]}, {"a": []}]
+            assert columns(avro_container.write(text, [body[:-1], body[-1:]])) == [{"a": [1, 2, 3, 4]}, {"a": []}]
 
 
 def test_numbers_of_every_length() -> None:
@@ -204,12 +204,12 @@ def test_numbers_of_every_length() -> None:
     places = []
     for number in numbers:
         places.append(len(out))
-        avro.put_long(out, number)
-    lanes = avro_lanes.Lanes([bytes(out)])
+        avro_container.put_long(out, number)
+    lanes = avro_vectors.Lanes([bytes(out)])
     found, after = lanes.longs(np.array(places, np.int64))
     assert found.tolist() == numbers
     assert after.tolist() == [*places[1:], len(out)]
-    assert [avro.read_long(bytes(out), at, "n")[0] for at in places] == numbers
+    assert [avro_container.read_long(bytes(out), at, "n")[0] for at in places] == numbers
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ GOLDEN = {
 }
 DECODE = {
     "manifest": lambda data: entry_files.decode([Manifest("m", data)])[0].files(),
-    "manifest_list": lambda data: manifest.decode_list(data, path="m"),
+    "manifest_list": lambda data: manifests.decode_list(data, path="m"),
     "index_manifest": lambda data: index_manifest.decode(data, path="m"),
 }
 
@@ -269,19 +269,19 @@ def test_damaged_files_give_a_value_or_an_error_of_ours(file: tuple[str, bytes],
 @given(st.data(), st.sampled_from(WAYS))
 def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str, int]) -> None:
     """The same inside the blocks, where no checksum and no frame helps."""
-    container = avro.open_container((fixtures() / "formats/manifest/avro_null.bin").read_bytes())
+    container = avro_container.open_container((fixtures() / "formats/manifest/avro_null.bin").read_bytes())
     body = bytearray(container.blocks[0].data)
     for at in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=3)):
         body[at] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]))
     counts = container.blocks[0].count
-    head = bytearray(avro.MAGIC)
+    head = bytearray(avro_container.MAGIC)
     text = container.metadata["avro.schema"]
     for part in (1, b"avro.schema", text):
-        avro.put_long(head, part if isinstance(part, int) else len(part))
+        avro_container.put_long(head, part if isinstance(part, int) else len(part))
         head += b"" if isinstance(part, int) else part
     head += b"\0" + bytes(16)
     for number in (counts, len(body)):
-        avro.put_long(head, number)
+        avro_container.put_long(head, number)
     broken = bytes(head + body + bytes(16))
     with always(**way):
         try:
@@ -293,14 +293,14 @@ def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str,
             assert error.feature
         else:
             # what is decoded together is what is decoded alone, value by value
-            alone = avro_columns.read_records(avro.open_container(broken))
+            alone = avro_columns.read_records(avro_container.open_container(broken))
             assert [row["_FILE"]["_FILE_NAME"] for row in alone] * 2 == one.column("file_name").to_pylist()
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
-    for prefix in (b"", avro.MAGIC, b"PAR1", b"ORC"):
+    for prefix in (b"", avro_container.MAGIC, b"PAR1", b"ORC"):
         for decode in DECODE.values():
             with contextlib.suppress(Corrupt, Unsupported):
                 decode(prefix + data)
@@ -311,17 +311,17 @@ NOTHING = b'{"type":"record","name":"r","fields":[{"name":"a","type":"null"}]}'
 
 
 def hostile(schema: bytes, codec: str, body: bytes, count: int) -> bytes:
-    whole = avro.write(schema, [], codec=codec, sync=bytes(16))
+    whole = avro_container.write(schema, [], codec=codec, sync=bytes(16))
     out = bytearray()
-    packed = avro.deflated(body, codec)
-    avro.put_long(out, count)
-    avro.put_long(out, len(packed))
+    packed = avro_container.deflated(body, codec)
+    avro_container.put_long(out, count)
+    avro_container.put_long(out, len(packed))
     return whole + bytes(out) + packed + bytes(16)
 
 
 def array_of(count: int, rest: bytes) -> bytes:
     out = bytearray()
-    avro.put_long(out, count)
+    avro_container.put_long(out, count)
     return bytes(out) + rest
 
 
@@ -337,9 +337,9 @@ HOSTILE = {
     "many items that are there": hostile(LONGS, "deflate", array_of(200_000, bytes(200_001)), 1),
     "many rows": hostile(LONGS, "deflate", bytes(1_000_000), 1_000_000),
     "rows without bytes": hostile(NOTHING, "null", b"", 10**15),
-    "metadata": avro.MAGIC + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f",
-    "deep schema": avro.write(b"[" * 100_000, []),
-    "wide schema": avro.write(
+    "metadata": avro_container.MAGIC + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f",
+    "deep schema": avro_container.write(b"[" * 100_000, []),
+    "wide schema": avro_container.write(
         b'{"type":"record","name":"a0","fields":['
         + b"".join(b'{"name":"f%d","type":{"type":"record","name":"a%d","fields":[' % (i, i + 1) for i in range(30))
         + b'{"name":"x","type":"int"}'
@@ -347,7 +347,7 @@ HOSTILE = {
         + b"]}",
         [],
     ),
-    "doubling schema": avro.write(
+    "doubling schema": avro_container.write(
         b'{"type":"record","name":"a0","fields":['
         + b"".join(
             b'{"name":"f%d","type":{"type":"record","name":"b%d","fields":[{"name":"x","type":%s},{"name":"y","type":%s}]}}%s'
@@ -373,7 +373,7 @@ def test_small_files_never_cost_much(name: str) -> None:
     tracemalloc.start()
     try:
         with contextlib.suppress(Corrupt, Unsupported):
-            container = avro.open_container(data, path="f")
+            container = avro_container.open_container(data, path="f")
             avro_columns.decode([container])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -385,41 +385,41 @@ def test_small_files_never_cost_much(name: str) -> None:
 def test_what_is_written_can_be_read(codec: str) -> None:
     """Values that shrink to nothing, as long keys and empty indexes do, are packed so that no reader takes them for a bomb."""
     value = bytearray()
-    avro.put_long(value, 3_000_000)
+    avro_container.put_long(value, 3_000_000)
     values = [bytes(value) + bytes([n]) * 3_000_000 for n in range(12)]
-    data = avro.write(b'{"type":"bytes"}', values, codec=codec)
-    assert b"".join(block.data for block in avro.open_container(data).blocks) == b"".join(values)
-    few = avro.write(b'{"type":"bytes"}', values[:1], codec=codec)
-    assert avro.open_container(few).codec == codec
-    joined = avro.join([avro.open_container(few)] * 12, codec=codec)
-    assert avro.open_container(joined).size == 12 * len(values[0])
+    data = avro_container.write(b'{"type":"bytes"}', values, codec=codec)
+    assert b"".join(block.data for block in avro_container.open_container(data).blocks) == b"".join(values)
+    few = avro_container.write(b'{"type":"bytes"}', values[:1], codec=codec)
+    assert avro_container.open_container(few).codec == codec
+    joined = avro_container.join([avro_container.open_container(few)] * 12, codec=codec)
+    assert avro_container.open_container(joined).size == 12 * len(values[0])
 
 
 def test_limits_are_said() -> None:
     with pytest.raises(LimitExceeded, match="inflates to more than the"):
-        avro.open_container(bomb("bomb-zstandard"))
+        avro_container.open_container(bomb("bomb-zstandard"))
     with pytest.raises(LimitExceeded, match="more than 100000 types"):
-        avro.open_container(HOSTILE["doubling schema"])
+        avro_container.open_container(HOSTILE["doubling schema"])
     with pytest.raises(Unsupported, match="contains itself"):
         avro_schema.parse(b'{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]}]}')
     with pytest.raises(Unsupported, match="lzo"):
-        avro.open_container(avro.write(LONGS, [], codec="null").replace(b"\x08null", b"\x06lzo"))
+        avro_container.open_container(avro_container.write(LONGS, [], codec="null").replace(b"\x08null", b"\x06lzo"))
 
 
 def test_checksum_of_snappy() -> None:
-    data = avro.write(LONGS, [b"\0"] * 10, codec="snappy", sync=bytes(16))
+    data = avro_container.write(LONGS, [b"\0"] * 10, codec="snappy", sync=bytes(16))
     body = bytes(10)
     assert zlib.crc32(body).to_bytes(4, "big") in data
     broken = data.replace(zlib.crc32(body).to_bytes(4, "big"), bytes(4))
     with pytest.raises(Corrupt, match="checksum"):
-        avro.open_container(broken)
+        avro_container.open_container(broken)
 
 
 def test_floats_keep_their_bits() -> None:
     text = b'{"type":"record","name":"r","fields":[{"name":"a","type":"double"},{"name":"b","type":"float"}]}'
     rows = [{"a": -0.0, "b": math.inf}, {"a": 5e-324, "b": -0.0}] * 20
     _, parts = encoded(json.loads(text), rows)
-    found = columns(avro.write(text, parts))
+    found = columns(avro_container.write(text, parts))
     assert [(math.copysign(1, row["a"]), row["b"]) for row in found[:2]] == [(-1, math.inf), (1, -0.0)]
     assert found == rows
 
@@ -432,7 +432,7 @@ def test_no_guess_changes_an_answer(data: st.DataObject) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}, {"name": "b", "type": {"type": "array", "items": "int"}}]}
     rows = data.draw(st.lists(st.fixed_dictionaries({"a": st.binary(max_size=4), "b": st.lists(st.integers(-2, 2), max_size=3)}), min_size=1, max_size=30))
     text, parts = encoded(schema, rows)
-    container = avro.open_container(avro.write(text, parts, interval=data.draw(st.sampled_from([1, 20, 1000]))))
+    container = avro_container.open_container(avro_container.write(text, parts, interval=data.draw(st.sampled_from([1, 20, 1000]))))
     size = sum(len(part) for part in parts)
     right = list(np.cumsum([0, *(len(part) for part in parts[:-1])]))
     wrong = data.draw(st.lists(st.integers(0, size - 1), max_size=3))

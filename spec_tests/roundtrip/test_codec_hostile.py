@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit import registry
-from lakekit.codec import bitmap, deletion_vector, hash_index, index_container, internal
+from lakekit import plugins
+from lakekit.codec import roaring, index_files, hash_index, arrow_values
+from lakekit.file_index import container
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
-from lakekit.index.evaluate import evaluate
+from lakekit.file_index.evaluator import evaluate
 from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.predicate import OPERATORS, And, Leaf
 from lakekit.testing.fixtures import fixtures
@@ -30,7 +31,7 @@ INT, TEXT = parse("INT"), parse("STRING")
 
 def probe_all(name: str, payload: bytes) -> None:
     """Every question of an index of integers, and of one of texts."""
-    index: Any = registry.load("index", name)
+    index: Any = plugins.load("file_index", name)
     for t, some in ((INT, 7), (TEXT, "b")):
         if t.root in index.TYPES:
             for op in OPERATORS:
@@ -43,25 +44,25 @@ def ask(index: Any, payload: bytes, t: Any, leaf: Leaf) -> None:
 
 
 def sample(name: str) -> list[bytes]:
-    index: Any = registry.load("index", name)
-    texts = [] if name == "bsi" else [index.build(internal.array_of(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
+    index: Any = plugins.load("file_index", name)
+    texts = [] if name == "bsi" else [index.build(arrow_values.array_of(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
     options = [{"items": "5"}, {"version": "1"}, {"index-block-size": "20b", "chunk-size": "8b"}]
-    return [*texts, *(index.build(internal.array_of([7, -3, None, 2, 7], INT), INT, said) for said in options)]
+    return [*texts, *(index.build(arrow_values.array_of([7, -3, None, 2, 7], INT), INT, said) for said in options)]
 
 
 def stored(*names: str) -> list[bytes]:
     return [path.read_bytes() for name in names for path in sorted((fixtures() / "formats" / name).glob("*.bin")) if path.stat().st_size < 3000]
 
 
-RUNS = bitmap.encode(np.concatenate([np.arange(300), np.arange(70_000, 90_000), np.arange(200_000, 300_000, 3), [2**32 - 1]]).astype(np.uint32))
+RUNS = roaring.encode(np.concatenate([np.arange(300), np.arange(70_000, 90_000), np.arange(200_000, 300_000, 3), [2**32 - 1]]).astype(np.uint32))
 CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
-    "bitmap": (bitmap.decode, [RUNS, bitmap.encode(np.array([1, 5, 9], np.uint32)), bitmap.encode(np.zeros(0, np.uint32))]),
-    "roaring": (lambda data: bitmap.roaring(data).max(), [RUNS]),
-    "deletion vector": (deletion_vector.decode_entry, [deletion_vector.encode_entry(np.array([1, 2**33], np.uint64), 64)]),
-    "deletion vector data": (deletion_vector.decode, [deletion_vector.encode(np.array([1, 2**33], np.uint64), 64), b"\x5e\x43\xf2\xd0" + RUNS]),
-    "deletion file": (deletion_vector.read_file, [deletion_vector.write_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
+    "bitmap": (roaring.decode, [RUNS, roaring.encode(np.array([1, 5, 9], np.uint32)), roaring.encode(np.zeros(0, np.uint32))]),
+    "roaring": (lambda data: roaring.roaring(data).max(), [RUNS]),
+    "deletion vector": (index_files.decode_entry, [index_files.encode_entry(np.array([1, 2**33], np.uint64), 64)]),
+    "deletion vector data": (index_files.decode, [index_files.encode(np.array([1, 2**33], np.uint64), 64), b"\x5e\x43\xf2\xd0" + RUNS]),
+    "deletion file": (index_files.read_file, [index_files.write_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
     "hash index": (hash_index.decode, [bytes(range(40))]),
-    "index container": (index_container.decode, stored("file_index_container")),
+    "index container": (container.decode, stored("file_index_container")),
     "split": (split_bytes.decode, stored("data_split")),
     "message": (lambda data: [commit_message.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
     "committable": (lambda data: [committable_bytes.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
@@ -130,13 +131,13 @@ def bomb(containers: int) -> bytes:
 def wide_bomb(containers: int) -> bytes:
     """The same as a 64 bit deletion vector of two halves."""
     half = bomb(containers // 2)
-    return deletion_vector.MAGIC_64 + struct.pack("<q", 2) + b"".join(struct.pack("<i", high) + half for high in (0, 9))
+    return index_files.MAGIC_64 + struct.pack("<q", 2) + b"".join(struct.pack("<i", high) + half for high in (0, 9))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("decode", "most", "make"),
-    [(bitmap.decode, 128, bomb), (lambda data: deletion_vector.decode(b"\x5e\x43\xf2\xd0" + data), 128, bomb), (deletion_vector.decode, 64, wide_bomb)],
+    [(roaring.decode, 128, bomb), (lambda data: index_files.decode(b"\x5e\x43\xf2\xd0" + data), 128, bomb), (index_files.decode, 64, wide_bomb)],
     ids=["bitmap", "deletion vector", "wide deletion vector"],
 )
 def test_small_input_takes_no_great_memory(decode: Callable[[bytes], Any], most: int, make: Callable[[int], bytes]) -> None:
@@ -152,9 +153,9 @@ def test_small_input_takes_no_great_memory(decode: Callable[[bytes], Any], most:
 
 
 def test_a_bitmap_with_a_known_number_of_rows_is_held_to_it() -> None:
-    assert len(bitmap.decode(bomb(8), limit=8 * 65536)) == 8 * 65536
+    assert len(roaring.decode(bomb(8), limit=8 * 65536)) == 8 * 65536
     with pytest.raises(LimitExceeded, match="claims 524288 positions; at most 100 are expected"):
-        bitmap.decode(bomb(8), limit=100)
+        roaring.decode(bomb(8), limit=100)
 
 
 @pytest.mark.parametrize(
@@ -171,27 +172,27 @@ def test_a_bitmap_with_a_known_number_of_rows_is_held_to_it() -> None:
 )
 def test_what_is_wrong_with_a_bitmap_is_said(change: Callable[[bytes], bytes], why: str) -> None:
     with pytest.raises(Corrupt, match=why):
-        bitmap.decode(change(bitmap.encode(np.array([1, 5, 9], np.uint32))))
+        roaring.decode(change(roaring.encode(np.array([1, 5, 9], np.uint32))))
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 2**18) | st.integers(0, 2**32 - 1), unique=True, max_size=60), st.lists(st.tuples(st.integers(0, 2**17), st.integers(1, 9000))))
 def test_bitmaps_come_back(some: list[int], runs: list[tuple[int, int]]) -> None:
     positions = np.unique(np.concatenate([np.array(some, np.uint32), *(np.arange(a, a + n, dtype=np.uint32) for a, n in runs)]))
-    data = bitmap.encode(positions)
-    assert (bitmap.decode(data) == positions).all()
-    assert (bitmap.positions_in(bitmap.roaring(data)) == positions).all()
-    assert bitmap.roaring_of(positions) == bitmap.roaring(data)
+    data = roaring.encode(positions)
+    assert (roaring.decode(data) == positions).all()
+    assert (roaring.positions_in(roaring.roaring(data)) == positions).all()
+    assert roaring.roaring_of(positions) == roaring.roaring(data)
     for bits in (32, 64):
-        assert (deletion_vector.decode_entry(deletion_vector.encode_entry(positions, bits)) == positions).all()
+        assert (index_files.decode_entry(index_files.encode_entry(positions, bits)) == positions).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2**17), unique=True, max_size=9).map(sorted), max_size=6))
 def test_many_bitmaps_at_once_are_the_same_bytes(groups: list[list[int]]) -> None:
     offsets = np.concatenate([[0], np.cumsum([len(group) for group in groups])]).astype(np.int64)
-    data, places = bitmap.encode_many(np.array([position for group in groups for position in group], np.uint32), offsets)
-    assert [data[a:b].tobytes() for a, b in pairwise(places)] == [bitmap.encode(np.array(group, np.uint32)) for group in groups]
+    data, places = roaring.encode_many(np.array([position for group in groups for position in group], np.uint32), offsets)
+    assert [data[a:b].tobytes() for a, b in pairwise(places)] == [roaring.encode(np.array(group, np.uint32)) for group in groups]
 
 
 @settings(max_examples=30, deadline=None)
@@ -204,7 +205,7 @@ def test_java_texts_come_back(text: str) -> None:
 
 def test_positions_beyond_32_bits_need_64() -> None:
     with pytest.raises(ValueOutOfRange, match="bitmap64"):
-        deletion_vector.encode(np.array([2**32], np.uint64), 32)
+        index_files.encode(np.array([2**32], np.uint64), 32)
 
 
 def test_a_cursor_marks_what_it_read() -> None:

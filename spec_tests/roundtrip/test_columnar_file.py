@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakekit.codec.avro import METADATA
-from lakekit.codec.columnar_file import read_table, write_table
+from lakekit.codec.avro_container import METADATA
+from lakekit.model.columnar_file import read_table, write_table
 from lakekit.errors import Corrupt
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.codec import avro
-from lakekit.model import entries, entry_files, index_manifest, manifest
+from lakekit.codec import avro_container
+from lakekit.model import manifest_entries, entry_files, index_manifest, manifests
 from lakekit.model.data_file import DataFile, Stats
 from lakekit.model.entry_files import Manifest
 from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.manifest import ManifestFile
+from lakekit.model.manifests import ManifestFile
 
 CODECS = st.sampled_from(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
 LONG, COUNT, INT = st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), st.integers(-(2**31), 2**31 - 1)
@@ -50,16 +50,16 @@ PLACES = st.fixed_dictionaries({"kind": st.integers(0, 1), "partition": ROWS, "b
 
 
 @st.composite
-def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFile], list[dict[str, Any]], entries.Entries]:
+def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries]:
     files = draw(st.lists(FILES, max_size=most))
     places = [draw(PLACES) for _ in files]
-    return files, places, entries.concat([entries.empty(), *(entries.of_files([file], **place) for file, place in zip(files, places, strict=True))])
+    return files, places, manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, places, strict=True))])
 
 
 @pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(some_entries(), CODECS)
-def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entries], codec: str) -> None:
+def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries], codec: str) -> None:
     files, places, written = case
     data = entry_files.encode(written, codec=codec)
     found, counts = entry_files.decode([Manifest("m", data)])
@@ -76,11 +76,11 @@ KINDS = st.sampled_from([("orc", "zstandard"), ("orc", "null"), ("parquet", "zst
 @pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(some_entries(), KINDS)
-def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, Any]], entries.Entries], how: tuple[str, str]) -> None:
+def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries], how: tuple[str, str]) -> None:
     """ORC holds nanoseconds, and no fraction in the second before 1970: creation times of our century only."""
     kind, codec = how
     files = [replace(file, creation_time_ms=None if file.creation_time_ms is None else file.creation_time_ms % 10**12) for file in case[0]]
-    written = entries.concat([entries.empty(), *(entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))])
+    written = manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))])
     found, counts = entry_files.decode([Manifest("m", entry_files.encode(written, kind=kind, codec=codec))])
     assert counts == [len(files)]
     assert found.table.equals(written.table)
@@ -95,7 +95,7 @@ def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
     blobs = [Manifest(str(i), entry_files.encode(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
     found, counts = entry_files.decode(blobs)
     assert counts == [len(part) for part in parts]
-    assert found.table.equals(entries.concat([entries.empty(), *parts]).table)
+    assert found.table.equals(manifest_entries.concat([manifest_entries.empty(), *parts]).table)
 
 
 BOUND = st.none() | INT
@@ -119,16 +119,16 @@ LISTED = st.builds(
 @settings(max_examples=20, deadline=None)
 @given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), KINDS)
 def test_manifest_list_of_another_format(files: list[ManifestFile], how: tuple[str, str]) -> None:
-    assert manifest.decode_list(manifest.encode_list(files, kind=how[0], codec=how[1])) == files
+    assert manifests.decode_list(manifests.encode_list(files, kind=how[0], codec=how[1])) == files
 
 
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), CODECS)
 def test_manifest_list(files: list[ManifestFile], codec: str) -> None:
-    data = manifest.encode_list(files, codec=codec)
-    assert manifest.decode_list(data) == files
-    assert manifest.encode_list(manifest.decode_list(data), codec=codec) == data
+    data = manifests.encode_list(files, codec=codec)
+    assert manifests.decode_list(data) == files
+    assert manifests.encode_list(manifests.decode_list(data), codec=codec) == data
 
 
 SMALL = st.integers(0, 2**31 - 1)
@@ -168,4 +168,4 @@ def test_index_manifest_of_another_format(found: list[IndexEntry], how: tuple[st
 def test_index_manifest(found: list[IndexEntry], codec: str) -> None:
     data = index_manifest.encode(found, codec=codec)
     assert index_manifest.decode(data) == found
-    assert avro.open_container(data).codec == codec
+    assert avro_container.open_container(data).codec == codec

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.model import hint, json_facts
+from lakekit.model import hint, json_codec
 from lakekit.model.consumer import Consumer
-from lakekit.model.schema import TableSchema, assign_ids, highest_id
+from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.snapshot import COMMIT_KINDS, Snapshot
 from lakekit.model.statistics import ColumnStatistics, Statistics
 from lakekit.model.tag import Tag
-from lakekit.options.frozen import Frozen, freeze
+from lakekit.options.frozendict import Frozen, freeze
 from lakekit.types import ROOTS, DataType, Field, Instant
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def schemas(draw: st.DrawFn) -> TableSchema:
 @settings(max_examples=25, deadline=None)
 @given(SNAPSHOTS, st.data())
 def test_snapshots(snapshot: Snapshot, data: st.DataObject) -> None:
-    members = json_facts.encode(snapshot)
+    members = json_codec.encode(snapshot)
     assert None not in [value for name, value in members.items() if name not in snapshot.extra]
     assert Snapshot.from_json(snapshot.to_json()) == snapshot
     empty = sorted(part.metadata["member"] for part in fields(snapshot) if "member" in part.metadata and getattr(snapshot, part.name) is None)
     nulls = data.draw(st.lists(st.sampled_from(empty), unique=True)) if empty else []
-    written = json_facts.dumps({**members, **dict.fromkeys(nulls)})
+    written = json_codec.dumps({**members, **dict.fromkeys(nulls)})
     found = Snapshot.from_json(written)
     assert (found, set(found.nulls)) == (snapshot, set(nulls))
     assert json.loads(found.to_json()) == json.loads(written)
@@ -207,9 +207,9 @@ def test_consumers_and_hints(number: int) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.dictionaries(TEXT, JSON, max_size=4))
 def test_printed_json_is_json(members: dict[str, Any]) -> None:
-    printed = json_facts.dumps(members)
-    assert json_facts.loads(printed) == members
-    assert json_facts.loads(json.dumps(members, default=float).encode()).keys() == members.keys()
+    printed = json_codec.dumps(members)
+    assert json_codec.loads(printed) == members
+    assert json_codec.loads(json.dumps(members, default=float).encode()).keys() == members.keys()
 
 
 # ---- any bytes at all -------------------------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_valid_bytes_with_a_fault(name: str, at: int, cut: int, put: bytes) -> N
 def test_valid_members_with_another_value(name: str, data: st.DataObject) -> None:
     members = json.loads(VALID[name])
     changed = data.draw(st.sampled_from(sorted(members)))
-    assert allowed(DECODERS[name], json_facts.dumps({**members, changed: data.draw(JSON)}))
+    assert allowed(DECODERS[name], json_codec.dumps({**members, changed: data.draw(JSON)}))
 
 
 def test_valid_bytes_are_valid() -> None:

@@ -13,7 +13,7 @@ from lakekit.model.committable_bytes import Committable
 from lakekit.model.data_file import DataFile, Stats
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozen import Frozen
+from lakekit.options.frozendict import Frozen
 from lakekit.types import parse
 
 LONG = st.integers(-(2**63), 2**63 - 1)

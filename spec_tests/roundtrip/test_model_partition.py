@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
 from lakekit.model import partition
-from lakekit.model.layout import Layout, checked_name, is_plain
+from lakekit.model.table_paths import Layout, checked_name, is_plain
 from lakekit.options.option import read_duration, read_levels, read_size
-from lakekit.options.table import TableOptions
+from lakekit.options.table_options import TableOptions
 from lakekit.types import DataType, Instant, parse
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.format import parquet_chunks, parquet_few, parquet_write, thrift
-from lakekit.format.dtypes import polars_schema
+from lakekit.format import parquet_chunks, parquet_few, parquet_writer, thrift
+from lakekit.format.polars_types import polars_schema
 from lakekit.format.told import Told, has_bounds
-from lakekit.format.writing import Encoding, open_writer
+from lakekit.format.encoder import Encoding, open_writer
 from lakekit.types import Field, parse
 
 TYPES = {
@@ -83,7 +83,7 @@ def alone(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("an encoder was asked")
 
-    monkeypatch.setattr(parquet_write.ParquetEncoder, "_by_polars", refuse)
+    monkeypatch.setattr(parquet_writer.ParquetEncoder, "_by_polars", refuse)
 
 
 @pytest.mark.long

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.codec import binary_row
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.files import statistics
-from lakekit.files.write import write_run
-from lakekit.format import writing
-from lakekit.format.dtypes import polars_schema
-from lakekit.index.evaluate import evaluate
+from lakekit.data_file import file_metadata
+from lakekit.data_file.rolling_writer import write_run
+from lakekit.format import encoder
+from lakekit.format.polars_types import polars_schema
+from lakekit.file_index.evaluator import evaluate
 from lakekit.model.data_file import COMPACT_SOURCE, EMPTY_ROW, format_of
 from lakekit.predicate import Leaf
 from lakekit.testing.expectations import series_of
@@ -178,11 +178,11 @@ ID, NAME = Field("id", "BIGINT", id=0), Field("name", "STRING", id=1)
 
 
 def test_bounds_of_texts_are_cut_and_raised_and_bytes_have_none(tmp_path):
-    assert statistics.raised_text("value-2-long-long-long", 16) == "value-2-long-loo"
-    assert statistics.raised_text("a" * 15 + "\U0010ffff" + "z", 16) == "a" * 14 + "b"
-    assert statistics.raised_text("\ud7ff" * 3, 1) == "\ue000"
-    assert statistics.raised_text("\U0010ffff" * 3, 2) is None
-    assert statistics.bounded("0123456789abcdefg", "0123456789abcdefg", parse("STRING"), "truncate(16)") == ("0123456789abcdef", "0123456789abcdeg")
+    assert file_metadata.raised_text("value-2-long-long-long", 16) == "value-2-long-loo"
+    assert file_metadata.raised_text("a" * 15 + "\U0010ffff" + "z", 16) == "a" * 14 + "b"
+    assert file_metadata.raised_text("\ud7ff" * 3, 1) == "\ue000"
+    assert file_metadata.raised_text("\U0010ffff" * 3, 2) is None
+    assert file_metadata.bounded("0123456789abcdefg", "0123456789abcdefg", parse("STRING"), "truncate(16)") == ("0123456789abcdef", "0123456789abcdeg")
     handle = table(tmp_path / "t", [Field("b", "BYTES", id=0)])
     [file] = write(handle, frame_of(b=[b"\xff" * 20, b"a"]))  # compared by signed bytes, they would hide rows from the reference
     assert file.value_stats.null_counts == (0,)
@@ -395,9 +395,9 @@ def test_external_paths_in_turn(tmp_path):
 
 
 def test_formats_are_the_modules_of_their_folder():
-    assert registry.names("format") == ("avro", "orc", "parquet")
-    for name in registry.names("format"):
-        writing.check_types(name, [ID, NAME])
+    assert plugins.names("format") == ("avro", "orc", "parquet")
+    for name in plugins.names("format"):
+        encoder.check_types(name, [ID, NAME])
 
 
 def test_no_rows_no_files(tmp_path):

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakekit.codec import binary_row, orc_tail
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.files.write import Target, write_run
-from lakekit.meta import manifests, schemas, snapshots
-from lakekit.meta.handle import open_handle
-from lakekit.options.table import TableOptions
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.metadata import manifest_reader, schemas, snapshots
+from lakekit.metadata.table_context import open_handle
+from lakekit.options.table_options import TableOptions
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 
@@ -52,7 +52,7 @@ def rewritten(name):
     handle = open_handle(str(TABLES / name))
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    entries = manifests.live(handle, snapshot)
+    entries = manifest_reader.live(handle, snapshot)
     found = []
     places = zip(entries.files(), entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True)
     for theirs, partition, bucket in list(places)[:4]:

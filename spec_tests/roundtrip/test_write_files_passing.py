@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import binary_row
 from lakekit.errors import Corrupt, StorageFailed
-from lakekit.files.statistics import Collecting
-from lakekit.format import parquet_pass, parquet_write
+from lakekit.data_file.file_metadata import Collecting
+from lakekit.format import parquet_pass, parquet_writer
 from lakekit.storage.local import LocalStorage
 from lakekit.types import Field
 from spec_tests.roundtrip.writing import check_pages, read, table, write
@@ -63,7 +63,7 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     [file] = write(handle, rows)
     assert read(handle, [file]).equals(rows)
     found = pq.ParquetFile(f"{handle.root}/bucket-0/{file.name}").metadata
-    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [parquet_write.GROUP_ROWS] * 2 + [ROWS - 2 * parquet_write.GROUP_ROWS]
+    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [parquet_writer.GROUP_ROWS] * 2 + [ROWS - 2 * parquet_writer.GROUP_ROWS]
     assert file.size_bytes == handle.storage.size(f"{handle.root}/bucket-0/{file.name}")
     asked = Collecting(FIELDS)
     asked.add(rows)
@@ -127,8 +127,8 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing(tmp_path, monkeypatch):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return self.sink.write(data)
 
-    opened = parquet_write.ParquetEncoder.__init__
-    monkeypatch.setattr(parquet_write.ParquetEncoder, "__init__", lambda self, sink, fields, how: opened(self, Full(sink), fields, how))
+    opened = parquet_writer.ParquetEncoder.__init__
+    monkeypatch.setattr(parquet_writer.ParquetEncoder, "__init__", lambda self, sink, fields, how: opened(self, Full(sink), fields, how))
     with pytest.raises(StorageFailed, match="No space left"):
         write(handle, frame())
     assert LocalStorage().list(f"{handle.root}/bucket-0") == []

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit import registry
-from lakekit.commit.publish import publish
-from lakekit.meta.handle import open_handle
+from lakekit import plugins
+from lakekit.commit.committer import publish
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -95,7 +95,7 @@ def test_prunes_no_row(judge, tmp_path, kind, form):
     case = load(f"types_{kind}_{form}")
     options = {"file-index.in-manifest-threshold": "1 mb"}
     for index in ("bloom-filter", "bitmap", "range-bitmap", "bsi") if kind in INDEXED else ():
-        takes = registry.load("index", index).TYPES
+        takes = plugins.load("file_index", index).TYPES
         fields = [field for field in open_handle(case.path).schema.fields if field.type.root in takes]
         if index == "bsi" and kind == "scalars":
             continue  # it cannot hold -2^63

@@ -9,20 +9,20 @@ from zlib import crc32
 
 import polars as pl
 
-from lakekit.files.file_names import file_names
-from lakekit.files.places import data_file_path
-from lakekit.files.read import scan_files
-from lakekit.files.write import Target, write_run
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import Target, write_run
 from lakekit.format import thrift
-from lakekit.meta.handle import open_handle
+from lakekit.metadata.table_context import open_handle
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lakekit.format.thrift import Struct
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.data_file import DataFile
     from lakekit.types import Field
 

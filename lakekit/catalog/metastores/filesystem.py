@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import names, warehouse
+from lakekit.catalog import identifier, warehouse
 from lakekit.catalog.warehouse import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
-from lakekit.meta.handle import Ground
-from lakekit.model.layout import Layout, is_plain
+from lakekit.metadata.table_context import Ground
+from lakekit.model.table_paths import Layout, is_plain
 from lakekit.storage import confined, folders
 from lakekit.world import caution
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.names import Name
-    from lakekit.catalog.settings import Settings
-    from lakekit.model.schema import TableSchema
+    from lakekit.catalog.identifier import Name
+    from lakekit.catalog.options import Settings
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Stat, Storage
 
 
@@ -106,7 +106,7 @@ class FileSystem:
         return warehouse.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
-        return names.is_database(database) and names.is_table(table) and is_table(self.storage, location(self.root, database, table))
+        return identifier.is_database(database) and identifier.is_table(table) and is_table(self.storage, location(self.root, database, table))
 
     def ground(self, name: Name) -> Ground:
         root = location(self.root, name.database, name.table)

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.catalog import hive_table, names, warehouse
+from lakekit.catalog import hive_table, identifier, warehouse
 from lakekit.catalog.hive_client import Refused, metastore, places
-from lakekit.catalog.names import Name
+from lakekit.catalog.identifier import Name
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
-from lakekit.meta import schemas
-from lakekit.meta.handle import Ground
-from lakekit.meta.keeper import Free
-from lakekit.model.layout import Layout, is_plain
+from lakekit.metadata import schemas
+from lakekit.metadata.table_context import Ground
+from lakekit.metadata.keeper import Free
+from lakekit.model.table_paths import Layout, is_plain
 from lakekit.storage import folders
 from lakekit.storage.local import LocalStorage
 from lakekit.world import REAL, caution
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lakekit.catalog.hive_client import Client
     from lakekit.catalog.hive_table import Entry
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.settings import Settings
-    from lakekit.meta.keeper import Claim
-    from lakekit.model.schema import TableSchema
+    from lakekit.catalog.options import Settings
+    from lakekit.metadata.keeper import Claim
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
     from lakekit.world import World
 
@@ -78,7 +78,7 @@ class Hive:
 
     def databases(self) -> list[str]:
         with self._client() as client:
-            return sorted(filter(names.is_database, client.call("get_all_databases")))
+            return sorted(filter(identifier.is_database, client.call("get_all_databases")))
 
     def has_database(self, database: str) -> bool:
         return self._database(database) is not None
@@ -146,7 +146,7 @@ class Hive:
         with self._client() as client:
             known = client.call("get_all_tables", database)
             parts = [client.call("get_table_objects_by_name", database, known[at : at + _BATCH]) for at in range(0, len(known), _BATCH)]
-        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry) and names.is_table(entry["tableName"]))
+        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry) and identifier.is_table(entry["tableName"]))
 
     def has_table(self, database: str, table: str) -> bool:
         entry = self.entry(database, table)

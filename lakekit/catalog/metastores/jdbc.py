@@ -15,17 +15,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import names, warehouse
+from lakekit.catalog import identifier, warehouse
 from lakekit.catalog.jdbc_lock import Lock, made
-from lakekit.catalog.sessions import Database, Duplicate, NoTable, retried
+from lakekit.catalog.jdbc_session import Database, Duplicate, NoTable, retried
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported, ViewAlreadyExists
-from lakekit.meta import keeper
-from lakekit.meta.handle import Ground
-from lakekit.meta.keeper import Free
-from lakekit.model.layout import MAIN, Layout
-from lakekit.options.frozen import Frozen
+from lakekit.metadata import keeper
+from lakekit.metadata.table_context import Ground
+from lakekit.metadata.keeper import Free
+from lakekit.model.table_paths import MAIN, Layout
+from lakekit.options.frozendict import Frozen
 from lakekit.storage import confined, folders
 from lakekit.world import REAL, caution
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.names import Name
-    from lakekit.catalog.sessions import Session
-    from lakekit.catalog.settings import Settings
-    from lakekit.meta.keeper import Claim
-    from lakekit.model.schema import TableSchema
+    from lakekit.catalog.identifier import Name
+    from lakekit.catalog.jdbc_session import Session
+    from lakekit.catalog.options import Settings
+    from lakekit.metadata.keeper import Claim
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
 
 _KEY = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
@@ -108,7 +108,7 @@ class Jdbc:
         with self._session() as session:
             found = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
             found += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
-        return sorted({database for database in found if names.is_database(database)})
+        return sorted({database for database in found if identifier.is_database(database)})
 
     def has_database(self, database: str) -> bool:
         with self._session() as session:
@@ -167,7 +167,7 @@ class Jdbc:
 
         raw = self._table_names(database)
         retried(delete, REAL.wait)
-        if odd := [table for table in raw if not names.is_table(table)]:
+        if odd := [table for table in raw if not identifier.is_table(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
             caution(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
         folder = location(self.root, database)
@@ -183,7 +183,7 @@ class Jdbc:
     # ---- tables -----------------------------------------------------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
-        return [table for table in self._table_names(database) if names.is_table(table)]
+        return [table for table in self._table_names(database) if identifier.is_table(table)]
 
     def _table_names(self, database: str) -> list[str]:
         """The names that rows say, whatever they are."""
@@ -193,7 +193,7 @@ class Jdbc:
 
     def has_table(self, database: str, table: str) -> bool:
         """Whether there is a row of exactly that name: some databases take others for the same. What it leads to is seen when the table is opened."""
-        if not names.is_database(database) or not names.is_table(table):
+        if not identifier.is_database(database) or not identifier.is_table(table):
             return False
         with self._session() as session:
             return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
@@ -262,7 +262,7 @@ class Jdbc:
                 rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
         except NoTable:
             return {}
-        return {view: text for one, view, text in sorted(rows) if one == database and names.is_table(view)}
+        return {view: text for one, view, text in sorted(rows) if one == database and identifier.is_table(view)}
 
     def put_view(self, name: Name, text: str) -> None:
         def insert() -> None:

@@ -1,6 +1,6 @@
 """Aggregate functions: all versions of a column at once, one value a key.
 
-The functions stand in `choose`, `numbers`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra `sketches` in `lakekit.lsm.sketches`.
+The functions stand in `choose`, `numbers`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra `sketches` in `lakekit.lsm.aggregates.sketches`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit import registry
+from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.lsm.aggregates import bitmaps, choose, collections, nested, numbers, texts  # noqa: F401 - each declares its functions
+from lakekit.lsm.aggregates import bitmaps, select_value, collections, nested, arithmetic, texts  # noqa: F401 - each declares its functions
 from lakekit.lsm.aggregates.contract import KNOWN, Aggregate
-from lakekit.lsm.versions import RETRACT, SET, SET_RETRACT, SKIP
+from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.arrays import Array
+    from lakekit.lsm.numpy_columns import Array
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.row_versions import Versions
 
 SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
@@ -37,7 +37,7 @@ def find(function: FieldFunction, rule: MergeRule) -> Aggregate:
     """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
     if function.name in SKETCHES and function.name not in KNOWN:
         try:
-            registry.load("lsm", "sketches")
+            plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
             raise Unsupported(
                 f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",

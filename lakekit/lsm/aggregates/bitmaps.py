@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.codec import bitmap
+from lakekit.codec import roaring as bitmap
 from lakekit.errors import Corrupt
-from lakekit.lsm.aggregates import by_key, roaring64
+from lakekit.lsm.aggregates import by_key, roaring as roaring64
 from lakekit.lsm.aggregates.contract import aggregate, roots
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.arrays import Array
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array
+    from lakekit.lsm.row_versions import Versions
 
 _refuses = roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.lsm.arrays import Array
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array
+    from lakekit.lsm.row_versions import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

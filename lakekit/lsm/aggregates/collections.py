@@ -15,15 +15,15 @@ import polars as pl
 
 from lakekit.lsm.aggregates import by_key, pool as pools
 from lakekit.lsm.aggregates.contract import aggregate, contributions, roots
-from lakekit.lsm.arrays import present
-from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET_RETRACT
+from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET_RETRACT
 from lakekit.types import BINARIES, NESTED, part
 
 if TYPE_CHECKING:
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.aggregates.pool import Pool
-    from lakekit.lsm.arrays import Array, Bools, Ints
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
+    from lakekit.lsm.row_versions import Versions
 
 ENTRY_KEY = 0
 """The place of the key in a map entry's struct."""

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from lakekit.lsm.versions import RETRACT, REVERSE, SET, SET_RETRACT, SKIP
+from lakekit.lsm.row_versions import RETRACT, REVERSE, SET, SET_RETRACT, SKIP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import polars as pl
 
-    from lakekit.lsm.arrays import Array, Ints
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array, Ints
+    from lakekit.lsm.row_versions import Versions
     from lakekit.types import DataType
 
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import by_key
-from lakekit.lsm.arrays import present
-from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
+from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 
 if TYPE_CHECKING:
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.arrays import Array, Bools
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array, Bools
+    from lakekit.lsm.row_versions import Versions
 
 SHORT_DIGITS = 18
 Limbs = tuple["Array", "Array"]

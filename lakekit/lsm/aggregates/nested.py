@@ -23,8 +23,8 @@ from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import by_key, pool as pools
 from lakekit.lsm.aggregates.collections import any_there, has, lists_by_key
 from lakekit.lsm.aggregates.contract import NO_LIMIT, aggregate, contributions
-from lakekit.lsm.arrays import present
-from lakekit.lsm.versions import RETRACT, SET_RETRACT
+from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.row_versions import RETRACT, SET_RETRACT
 from lakekit.types import part
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.aggregates.pool import Pool
-    from lakekit.lsm.arrays import Array, Bools, Ints
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
+    from lakekit.lsm.row_versions import Versions
 
 
 def _refuses(function: FieldFunction) -> str | None:

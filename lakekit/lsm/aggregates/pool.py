@@ -16,10 +16,10 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.columns import CODE, ROW, cols
-from lakekit.lsm.arrays import float_bits, present
+from lakekit.lsm.numpy_columns import float_bits, present
 
 if TYPE_CHECKING:
-    from lakekit.lsm.arrays import Array, Bools, Ints
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

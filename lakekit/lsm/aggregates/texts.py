@@ -17,13 +17,13 @@ import polars as pl
 
 from lakekit.lsm.aggregates import by_key
 from lakekit.lsm.aggregates.contract import aggregate, contributions
-from lakekit.lsm.versions import REVERSE
+from lakekit.lsm.row_versions import REVERSE
 from lakekit.types import MAX_LENGTH
 
 if TYPE_CHECKING:
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.arrays import Array
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.numpy_columns import Array
+    from lakekit.lsm.row_versions import Versions
 
 
 def _refuses(function: FieldFunction) -> str | None:

@@ -14,15 +14,15 @@ import numpy as np
 import polars as pl
 
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.arrays import take
+from lakekit.lsm.numpy_columns import take
 from lakekit.lsm.engines.shared import assembled, check_not_null
-from lakekit.lsm.versions import ADD, RETRACT, SET, split
+from lakekit.lsm.row_versions import ADD, RETRACT, SET, split
 from lakekit.model.row_kind import RowKind
 
 if TYPE_CHECKING:
-    from lakekit.lsm.arrays import Array, Bools
+    from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.versions import Versions
+    from lakekit.lsm.row_versions import Versions
 
 CHOOSES = False
 

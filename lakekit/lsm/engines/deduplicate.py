@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.lsm import age, versions
+from lakekit.lsm import age, row_versions
 from lakekit.lsm.winners import lone, newest
 
 if TYPE_CHECKING:
-    from lakekit.lsm.arrays import Bools
+    from lakekit.lsm.numpy_columns import Bools
     from lakekit.lsm.rule import MergeRule
 
 CHOOSES = True
@@ -25,7 +25,7 @@ CHOOSES = True
 
 def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
     """Which rows stand for their key, deletes included."""
-    part = versions.visible(section, rule)
+    part = row_versions.visible(section, rule)
     passed = age.retracts(section) if rule.ignore_delete else None
     if passed is not None and passed.any():
         mask = within(section, rule, ~passed if part is None else part & ~passed)

@@ -17,7 +17,7 @@ from lakekit.lsm import age
 from lakekit.lsm.winners import lone, oldest
 
 if TYPE_CHECKING:
-    from lakekit.lsm.arrays import Bools
+    from lakekit.lsm.numpy_columns import Bools
     from lakekit.lsm.rule import MergeRule
 
 CHOOSES = True

@@ -21,11 +21,11 @@ import polars as pl
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.aggregates.choose import last_non_null_value, last_rows
+from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.aggregates.contract import FieldFunction
-from lakekit.lsm.arrays import NAN, Array, Bools, Ints, comparable, put, take
+from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, comparable, put, take
 from lakekit.lsm.engines.shared import assembled, check_not_null
-from lakekit.lsm.versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
 from lakekit.model.row_kind import RowKind
 
 if TYPE_CHECKING:

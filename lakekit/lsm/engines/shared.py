@@ -12,7 +12,7 @@ from lakekit.errors import SchemaMismatch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.lsm.arrays import Bools, Ints
+    from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.lsm.rule import MergeRule
 
 

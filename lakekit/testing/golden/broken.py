@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit import errors, registry
-from lakekit.codec import binary_row, deletion_vector, hash_index, index_container
-from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifest, split_bytes
+from lakekit import errors, plugins
+from lakekit.codec import binary_row, index_files, hash_index
+from lakekit.file_index import container
+from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifests, split_bytes
 from lakekit.model.consumer import Consumer
-from lakekit.model.schema import TableSchema
+from lakekit.model.table_schema import TableSchema
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
 from lakekit.model.tag import Tag
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.comparison import Differs, same
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import parse
 
@@ -32,7 +33,7 @@ def _serialized(data: bytes, said: dict[str, Any]) -> Any:
 
 
 def _index(data: bytes, said: dict[str, Any]) -> Any:
-    index: Any = registry.load("index", said["index"])
+    index: Any = plugins.load("file_index", said["index"])
     return [index.probe(data, parse(said["type"]), Leaf("c", op, (1,)), said["row_count"]) for op in ("=", ">")]
 
 
@@ -46,14 +47,14 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "tag": lambda data, _: Tag.from_json(data, "a", PATH),
     "consumer": lambda data, _: Consumer.from_json(data, PATH),
     "statistics": lambda data, _: Statistics.from_json(data, PATH),
-    "manifest_list": lambda data, _: manifest.decode_list(data, path=PATH),
+    "manifest_list": lambda data, _: manifests.decode_list(data, path=PATH),
     "manifest": lambda data, _: entry_files.decode([entry_files.Manifest(PATH, data)]),
     "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
     "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
     "serialized_row": _serialized,
-    "deletion_vectors": lambda data, _: deletion_vector.read_file(data, path=PATH),
+    "deletion_vectors": lambda data, _: index_files.read_file(data, path=PATH),
     "hash_index": lambda data, _: hash_index.decode(data, path=PATH),
-    "file_index_container": lambda data, _: index_container.decode(data, path=PATH),
+    "file_index_container": lambda data, _: container.decode(data, path=PATH),
     "data_split": lambda data, _: split_bytes.decode(data, path=PATH),
     "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
     "manifest_committable": lambda data, said: committable_bytes.decode(data, said["version"], path=PATH),

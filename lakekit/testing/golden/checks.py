@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakekit.testing.golden import data_files, indexes, manifests, messages, metadata, rows
-from lakekit.testing.golden.cases import load
+from lakekit.testing.golden.comparison import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from lakekit.columns import col
 from lakekit.format import avro, orc, parquet
 from lakekit.testing.expectations import Read, difference
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.comparison import Differs, same
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:

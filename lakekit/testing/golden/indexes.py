@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakekit import registry
-from lakekit.codec import deletion_vector, hash_index, index_container, internal
+from lakekit import plugins
+from lakekit.codec import index_files, hash_index, arrow_values
+from lakekit.file_index import container
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.comparison import Differs, same
 from lakekit.testing.golden.rows import value_of
 from lakekit.types import parse
 
@@ -24,14 +25,14 @@ _EPOCH = date(1970, 1, 1)
 def deletion_vectors(said: dict[str, Any], data: bytes) -> None:
     """Format deletion_vectors: the positions, together and one by one, and the same file again."""
     wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in said["vectors"]]
-    same("positions", [found.tolist() for found in deletion_vector.read_file(data)], [positions.tolist() for positions in wanted])
+    same("positions", [found.tolist() for found in index_files.read_file(data)], [positions.tolist() for positions in wanted])
     if said["origin"] == "reference":  # by hand: what no writer makes and every reader takes
-        written, ranges = deletion_vector.write_file(wanted, said["bits"])
+        written, ranges = index_files.write_file(wanted, said["bits"])
         same("the file written again", written.hex(), data.hex())
         same("places of the vectors", [tuple(place) for place in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in said["vectors"]])
     for number, (vector, positions) in enumerate(zip(said["vectors"], wanted, strict=True)):
-        entry = data[vector["f1"] : vector["f1"] + vector["f2"] + deletion_vector.ENTRY_EXTRA]
-        same(f"vector {number}", deletion_vector.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
+        entry = data[vector["f1"] : vector["f1"] + vector["f2"] + index_files.ENTRY_EXTRA]
+        same(f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
 
 
 def hash_indexes(said: dict[str, Any], data: bytes) -> None:
@@ -43,18 +44,18 @@ def hash_indexes(said: dict[str, Any], data: bytes) -> None:
 def containers(said: dict[str, Any], data: bytes) -> None:
     """Format file_index_container: the indexes of each column."""
     meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in said["columns"].items()}
-    same("indexes", index_container.decode(data), meaning)
-    same("indexes written again", index_container.decode(index_container.encode(meaning)), meaning)
+    same("indexes", container.decode(data), meaning)
+    same("indexes written again", container.decode(container.encode(meaning)), meaning)
     if said["origin"] != "hand":
-        same("size written again", len(index_container.encode(meaning)), len(data))
+        same("size written again", len(container.encode(meaning)), len(data))
 
 
 def indexes(said: dict[str, Any], data: bytes) -> None:
     """Formats file_index_*: built from the values, and what golden and built bytes answer to every probe."""
-    index: Any = registry.load("index", said["index"])
+    index: Any = plugins.load("file_index", said["index"])
     t = parse(said["type"])
     values = [value_of(value, t) for value in said["values"]]
-    built = index.build(internal.array_of(values, t), t, said["options"])
+    built = index.build(arrow_values.array_of(values, t), t, said["options"])
     same("size written again", len(built), len(data))
     if said["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
         same("written again", built.hex(), data.hex())

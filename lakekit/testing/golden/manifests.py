@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec import avro, avro_columns
-from lakekit.model import entry_files, index_manifest, manifest
+from lakekit.codec import avro_container, avro_columns
+from lakekit.model import entry_files, index_manifest, manifests
 from lakekit.model.entry_files import Manifest
-from lakekit.testing.golden.cases import same
+from lakekit.testing.golden.comparison import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def inside(data: bytes) -> tuple[dict[str, bytes], list[tuple[int, bytes]]]:
     """What an Avro file says, whatever its compressor made of it."""
-    container = avro.open_container(data)
+    container = avro_container.open_container(data)
     return dict(container.metadata), [(block.count, block.data) for block in container.blocks]
 
 
@@ -38,8 +38,8 @@ def known(row: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
 
 def _again(said: dict[str, Any], data: bytes, encode: Callable[..., bytes]) -> None:
     """Writing what the reference wrote gives the same header and records, and where nothing compresses the same bytes."""
-    if avro.is_avro(data) and said["origin"] == "reference":
-        codec = avro.open_container(data).codec
+    if avro_container.is_avro(data) and said["origin"] == "reference":
+        codec = avro_container.open_container(data).codec
         same("header and records written again", inside(encode(codec=codec)), inside(data))
         if codec == "null":
             same("the file written again", encode(codec=codec, sync=data[-16:]).hex(), data.hex())
@@ -47,20 +47,20 @@ def _again(said: dict[str, Any], data: bytes, encode: Callable[..., bytes]) -> N
 
 def lists(said: dict[str, Any], data: bytes) -> None:
     """Format manifest_list: every member of every manifest."""
-    found = manifest.decode_list(data, path=said["case"])
+    found = manifests.decode_list(data, path=said["case"])
     wanted = [recorded(row) for row in said["manifests"]]
     same("how many manifests", len(found), len(wanted))
     for number, (file, row) in enumerate(zip(found, wanted, strict=True)):
         added = {extra.name: extra.value for extra in file.extra}
-        same(f"manifest {number}", known(manifest.record(file) | added, row), row)
-    same("the list written again", manifest.decode_list(manifest.encode_list(found)), found)
-    _again(said, data, lambda **how: manifest.encode_list(found, **how))
+        same(f"manifest {number}", known(manifests.record(file) | added, row), row)
+    same("the list written again", manifests.decode_list(manifests.encode_list(found)), found)
+    _again(said, data, lambda **how: manifests.encode_list(found, **how))
 
 
 def entries(said: dict[str, Any], data: bytes) -> None:
     """Format manifest: every member of every entry, those of newer writers too."""
     found = entry_files.decode([Manifest(said["case"], data)])[0]
-    records = avro_columns.read_records(avro.open_container(entry_files.encode(found)))
+    records = avro_columns.read_records(avro_container.open_container(entry_files.encode(found)))
     wanted = [recorded(row) for row in said.get("entries", [said.get("first_entry")])]
     same("how many entries", len(records), said.get("entry_count", len(wanted)))
     for number, (record, row) in enumerate(zip(records, wanted, strict=False)):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
 from lakekit.model import commit_message, committable_bytes, split_bytes
-from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.comparison import Differs, same
 
 if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage

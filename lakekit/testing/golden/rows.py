@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.codec import binary_row, binary_value, hashing, internal
+from lakekit.codec import binary_row, binary_value, hashing, arrow_values
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.files.evolve import evolved, same as same_type
+from lakekit.data_file.schema_evolution import evolved, same as same_type
 from lakekit.format.casts import Target
-from lakekit.format.dtypes import polars_type
+from lakekit.format.polars_types import polars_type
 from lakekit.testing.expectations import canonical, series_of, values_of
-from lakekit.testing.golden.cases import Differs, same
+from lakekit.testing.golden.comparison import Differs, same
 from lakekit.types import DataType, Instant, parse, part
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -77,13 +77,13 @@ def rows(said: dict[str, Any], data: bytes) -> None:
 
 
 def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool) -> None:
-    columns = [internal.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow_values.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
         same(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
     decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
-    found = [internal.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
+    found = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
     same(f"{what}, a column read", repr(found), repr([[None, value] for value in values]))
 
 
@@ -105,7 +105,7 @@ def buckets(said: dict[str, Any], data: bytes) -> None:
     for number, vector in enumerate(said["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
         values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
-        columns = [internal.array_of([value], t) for value, t in zip(values, types, strict=True)]
+        columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
             same(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import VariantVal
 
-from lakekit.format.dtypes import paimon_type
+from lakekit.format.polars_types import paimon_type
 from lakekit.spark import types
 from lakekit.spark.asked import MICROSECONDS
 from lakekit.types import Field

@@ -135,11 +135,11 @@ def test_a_file_that_cannot_be_read_leaves_no_index(spark, copies, counted):
 def test_a_task_that_dies_deletes_what_it_made(spark, copies, monkeypatch):
     from pyspark.errors import PySparkException
 
-    from lakekit.spark import caring
+    from lakekit.spark import maintenance
 
     mine, _ = copies("append")
     mine.alter(lk.set_option(BITMAP, "s"), lk.set_option(THRESHOLD, "1 b"))
-    before, real = on_disk(mine), caring._indexed
+    before, real = on_disk(mine), maintenance._indexed
 
     def dies(handle, piece, *, anew):
         for message in real(handle, piece, anew=anew):
@@ -148,7 +148,7 @@ def test_a_task_that_dies_deletes_what_it_made(spark, copies, monkeypatch):
             yield message
             raise OSError(5, "lost")
 
-    monkeypatch.setattr(caring, "_indexed", dies)
+    monkeypatch.setattr(maintenance, "_indexed", dies)
     with pytest.raises(PySparkException, match="lost"):
         ls.rewrite_file_index(spark, mine)
     assert on_disk(mine) == before

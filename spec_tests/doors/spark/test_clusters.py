@@ -96,7 +96,7 @@ print("told", json.dumps({"rows": done.row_count}))
 DRIVER = (
     START
     + """
-from lakekit.care import maintain
+from lakekit.maintenance import maintain
 if more[0] == "dies":
     maintain.after = lambda *given: os._exit(9)  # the commit is made, and nobody hears of it
     ls.write(frame(0, 100), path, commit_user="job", identifier=1)

@@ -18,8 +18,8 @@ import lakekit as lk
 from lakekit.errors import Unsupported
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
-from lakekit.commit import publish as publishing  # noqa: E402
-from lakekit.spark import pieces, write_task, writes  # noqa: E402
+from lakekit.commit import committer as publishing  # noqa: E402
+from lakekit.spark import pieces, write_task, batch_write  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.meta.handle import Handle
+    from lakekit.metadata.table_context import Handle
     from lakekit.model.commit_message import CommitMessage
 
 pytestmark = pytest.mark.spark
@@ -98,7 +98,7 @@ def once_lost(fault: str, marks: str, job: write_task.Job, batches: Iterable[pa.
 @pytest.mark.parametrize(("kind", "fault"), [("append", "raises"), ("fixed", "dies"), ("dynamic", "dies")])
 def test_a_task_that_is_run_again(spark, tmp_path, monkeypatch, kind, fault):
     t = table(tmp_path / "t", kind)
-    monkeypatch.setattr(writes.write_task, "written", partial(once_lost, fault, str(tmp_path)))
+    monkeypatch.setattr(batch_write.write_task, "written", partial(once_lost, fault, str(tmp_path)))
     done = ls.write(frame(spark, 0, 1000), t, commit_user="job", identifier=1)
     assert (tmp_path / fault).exists(), "no task was lost"
     assert held(t) == expected(0, 1000)
@@ -132,10 +132,10 @@ def test_a_driver_that_dies_after_its_commit(spark, tmp_path, monkeypatch, kind)
 
 def test_messages_that_are_committed_twice(spark, tmp_path, monkeypatch):
     t, kept = table(tmp_path / "t", "fixed"), []
-    collected = writes.collected
-    monkeypatch.setattr(writes, "collected", lambda *given: kept.append(collected(*given)) or kept[-1])
+    collected = batch_write.collected
+    monkeypatch.setattr(batch_write, "collected", lambda *given: kept.append(collected(*given)) or kept[-1])
     done = ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
-    again = writes.committed(t.handle(), kept[0], "job", identifier=1, is_new_user=False)
+    again = batch_write.committed(t.handle(), kept[0], "job", identifier=1, is_new_user=False)
     assert (again.snapshot_ids, len(t.snapshots())) == (done.snapshot_ids, 1)
     assert held(t) == expected(0, 100)
     assert not orphans(t)
@@ -203,7 +203,7 @@ def test_a_writer_and_a_compaction_at_once(spark, tmp_path, monkeypatch, first):
     for text in "uv":
         ls.write(frame(spark, 0, 100, text), t)
     steps = {"write": lambda: ls.write(frame(spark, 50, 150, "w"), t), "compact": lambda: ls.compact(spark, t, full=True)}
-    module, name = (pieces, "answers") if first == "compact" else (writes, "collected")
+    module, name = (pieces, "answers") if first == "compact" else (batch_write, "collected")
     hears = getattr(module, name)
     other = steps["write" if first == "compact" else "compact"]
 

@@ -12,9 +12,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.write import conform
+from lakekit.write import row_conversion
 from lakekit.write.shares import Cut, Share, Tasks
-from lakekit.write.writers import Writers
+from lakekit.write.table_writers import Writers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
         cut = Cut(tasks=tasks, assigners=tasks)
         assert told(spark, table, rows, cut) == [
             number
-            for frame in conform.batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
+            for frame in row_conversion.batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
             for number in Tasks.of(handle, cut, replaces=False, batch=True).place(frame).tolist()
         ]
 
@@ -103,6 +103,6 @@ def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_p
     table = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "4"})
     writers = Writers(table.handle(), commit_user="me", share=Share(cut=Cut(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
-        writers.write(next(conform.batches(pl.DataFrame({"k": range(8)}), table.handle())))
+        writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table.handle())))
     writers.drop()
     assert not list(tmp_path.rglob("data-*"))

@@ -9,7 +9,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Conflict, InvalidOption, MergeConflict, SchemaMismatch, Unsupported, ValueOutOfRange
-from lakekit.format.dtypes import paimon_type
+from lakekit.format.polars_types import paimon_type
 from lakekit.types import Field
 from spec_tests.doors.spark.alike import COLUMNS, KINDS, read, rows, two_alike
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, TableAlreadyExists, Unsupported
-from lakekit.spark import attach, register, source
+from lakekit.spark import attach, register, data_source
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -135,33 +135,33 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     schema = spark_schema(made(tmp_path / "o", bucket="2", keyed="yes").schema.fields)
     dynamic = made(tmp_path / "d", keyed="yes").handle()
     with pytest.raises(Unsupported, match=r"ls\.write"):
-        source.write_job(dynamic, schema, mode="append")
+        data_source.write_job(dynamic, schema, mode="append")
     with pytest.raises(InvalidOption, match="no kinds"):
-        source.write_job(made(tmp_path / "a").handle(), schema, mode="append", row_kind="op")
+        data_source.write_job(made(tmp_path / "a").handle(), schema, mode="append", row_kind="op")
     with pytest.raises(InvalidOption, match="no path"):
-        source.Source({}).table()
+        data_source.Source({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):
-        source.spec("p")
+        data_source.spec("p")
     table = made(tmp_path / "t")
     with pytest.raises(InvalidOption, match="appended"):
-        source.Source({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
+        data_source.Source({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
     with pytest.raises(InvalidOption, match="partitionOverwriteMode is 'some'; there are static and dynamic"):
-        source.Source({"path": table.location, "partitionoverwritemode": "some"}).writer(schema, overwrite=True)
+        data_source.Source({"path": table.location, "partitionoverwritemode": "some"}).writer(schema, overwrite=True)
     with pytest.raises(ColumnNotFound, match="nobody"):
-        source.Reader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
+        data_source.Reader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
 
 
 @pytest.mark.parametrize("lacks", ["pyspark.sql.streaming.datasource", "pyspark.sql.datasource"])
 def test_a_pyspark_without_streams_is_told(tmp_path, monkeypatch, lacks):
     """4.1 lacks a module, 4.0 one of its names."""
-    monkeypatch.delitem(sys.modules, "lakekit.spark.streams", raising=False)
+    monkeypatch.delitem(sys.modules, "lakekit.spark.streaming", raising=False)
     if lacks.endswith("streaming.datasource"):
         monkeypatch.setitem(sys.modules, lacks, None)
     else:
         monkeypatch.delattr(f"{lacks}.DataSourceStreamArrowWriter")
     table = made(tmp_path / "t")
     with pytest.raises(Unsupported, match=r"streams of format\('lakekit'\) need PySpark 4.2 or newer; foreachBatch"):
-        source.Source({"path": table.location}).streamReader(spark_schema(table.schema.fields))
+        data_source.Source({"path": table.location}).streamReader(spark_schema(table.schema.fields))
 
 
 def test_another_type_is_not_read(known, tmp_path):
@@ -172,7 +172,7 @@ def test_another_type_is_not_read(known, tmp_path):
 
 def test_an_executor_gets_no_list_of_tasks(tmp_path):
     table = made(tmp_path / "t", ROWS)
-    reader = source.Reader(table, spark_schema(table.schema.fields), None)
+    reader = data_source.Reader(table, spark_schema(table.schema.fields), None)
     sent = pickle.loads(pickle.dumps(reader))
     assert reader.tasks
     assert not sent.tasks
@@ -185,11 +185,11 @@ def test_a_commit_that_fails_leaves_no_file_and_one_that_was_made_stays(known, t
     table = made(tmp_path / "t")
     batch = pl.DataFrame(ROWS, schema=list(COLUMNS), orient="row").to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     schema = spark_schema(table.schema.fields)
-    written = source.Source({"path": table.location}).writer(schema, overwrite=False)
+    written = data_source.Source({"path": table.location}).writer(schema, overwrite=False)
     answers = [written.write(iter(batch)), None]
     written.abort(answers)
     assert not list(tmp_path.rglob("data-*"))
-    written = source.Source({"path": table.location}).writer(schema, overwrite=False)
+    written = data_source.Source({"path": table.location}).writer(schema, overwrite=False)
     answers = [written.write(iter(batch))]
     written.commit(answers)
     written.abort(answers)  # Spark does that too where what comes after a commit fails

@@ -11,9 +11,9 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 import lakekit as lk
 import lakekit.spark as ls
-from lakekit.care import compact as compaction
+from lakekit.maintenance import compact as compaction
 from lakekit.errors import Conflict
-from lakekit.spark import attach, register, source
+from lakekit.spark import attach, register, data_source
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def write(table: lk.Table, tasks: list[list[tuple]], *, overwrite: bool = False,
     """What Spark does with the rows of some tasks: a batch, or, with a number, a micro-batch."""
     schema = spark_schema(table.schema.fields).add("op", "string")
     options = {"path": table.location, "row_kind": "op", "checkpointLocation": "file:/nowhere"}
-    made = source.Source(CaseInsensitiveDict(options))
+    made = data_source.Source(CaseInsensitiveDict(options))
     if batch is None:
         writer = made.writer(schema, overwrite=overwrite)
         writer.commit([writer.write(iter(batches(rows))) for rows in tasks])

@@ -91,7 +91,7 @@ EXPRESSIONS = [
 
 
 def test_conditions_mean_what_they_mean_in_spark(spark, cat):
-    from lakekit.format.dtypes import polars_schema
+    from lakekit.format.polars_types import polars_schema
     from lakekit.sql.expressions import Scope, Side, expression, parsed
 
     t = cat["shop.orders"]
@@ -109,9 +109,9 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
 
 
 def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
-    from lakekit.spark import merging, statements
+    from lakekit.spark import merging, dml
 
-    for module in (merging, statements):
+    for module in (merging, dml):
         monkeypatch.setattr(module, "_TASKS_A_SLOT", 1)
     cat = lk.connect(tmp_path)
 
@@ -298,7 +298,7 @@ def test_procedures(spark, tmp_path):
 
 def test_texts_are_read_as_spark_reads_them(spark):
     from lakekit.sql.expressions import Scope, Side, expression, parsed
-    from lakekit.sql.words import Words
+    from lakekit.sql.tokenizer import Words
 
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
     wanted = spark.sql(f"SELECT {', '.join(said)}").first()
@@ -440,11 +440,11 @@ def test_sqlglot_is_not_there(monkeypatch):
 
 
 def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
-    from lakekit.spark.door import SparkDoor
-    from lakekit.sql.asked import Asked
+    from lakekit.spark.sql import SparkDoor
+    from lakekit.sql.backend import Asked
     from lakekit.sql.calls import Call
     from lakekit.sql.expressions import Scope, Side, expression, parsed
-    from lakekit.sql.words import Words
+    from lakekit.sql.tokenizer import Words
 
     side = Side(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
     found = expression(parsed("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))

@@ -88,17 +88,17 @@ def rows_of(tmp_path):
 
 
 def test_another_statement_was_faster(spark, tmp_path, monkeypatch):
-    from lakekit.spark import statements
+    from lakekit.spark import dml
 
     t, _ = two_alike(tmp_path, **KINDS["append"])
-    collected = statements.collected
+    collected = dml.collected
 
     def slower(handle, answers):
         found = collected(handle, answers)
         t.delete("k = 4")
         return found
 
-    monkeypatch.setattr(statements, "collected", slower)
+    monkeypatch.setattr(dml, "collected", slower)
     with pytest.raises(Conflict):
         ls.delete(spark, t, "k < 6")
     assert read(t)["k"].to_list() == [k for k in range(90) if k != 4]

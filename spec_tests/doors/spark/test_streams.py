@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, SnapshotNotFound
-from lakekit.spark import register, source, streams
+from lakekit.spark import register, data_source, streaming
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def put(table: lk.Table, *rows: tuple) -> None:
     table.upsert(frame, row_kind="op") if table.handle().kind == "key" else table.append(frame.drop("op"))
 
 
-def reader(table: lk.Table, **options: str) -> streams.StreamReader:
-    made = source.Source(CaseInsensitiveDict({"path": table.location, **options}))
+def reader(table: lk.Table, **options: str) -> streaming.StreamReader:
+    made = data_source.Source(CaseInsensitiveDict({"path": table.location, **options}))
     return made.streamReader(made.schema())
 
 
-def batches(stream: streams.StreamReader, limit=None) -> list[list[tuple]]:
+def batches(stream: streaming.StreamReader, limit=None) -> list[list[tuple]]:
     """Every batch until nothing is left."""
     at, found = stream.initialOffset(), []
     while (end := stream.latestOffset(at, limit or ReadAllAvailable())) != at:
@@ -178,7 +178,7 @@ def test_options_that_make_no_sense(tmp_path):
         with pytest.raises(InvalidOption, match=words):
             reader(table, **options)
     with pytest.raises(InvalidOption, match="checkpointLocation"):
-        source.Source(CaseInsensitiveDict({"path": table.location})).streamWriter(spark_schema(table.schema.fields), overwrite=False)
+        data_source.Source(CaseInsensitiveDict({"path": table.location})).streamWriter(spark_schema(table.schema.fields), overwrite=False)
 
 
 def run(frame, target: lk.Table, checkpoint: Path, **options: str) -> None:
@@ -255,9 +255,9 @@ def test_a_checkpoint_that_is_begun_anew_is_another_query(known, tmp_path):
     table.append([{"k": 2}])
     assert stream() == [1, 1, 2]
     assert len(set(target.snapshots()["commit_user"])) == 2
-    spelled = {streams.user_of(str(text)) for text in (place, f"{place}/", f"file:{place}", f"file://{place}")}
+    spelled = {streaming.user_of(str(text)) for text in (place, f"{place}/", f"file:{place}", f"file://{place}")}
     assert spelled == {target.snapshots()["commit_user"][-1]}
-    assert streams.user_of("hdfs://there/c") == streams.user_of("hdfs://there/c/") not in spelled
+    assert streaming.user_of("hdfs://there/c") == streaming.user_of("hdfs://there/c/") not in spelled
 
 
 def test_a_batch_that_is_replayed_is_there_already(tmp_path):
@@ -265,12 +265,12 @@ def test_a_batch_that_is_replayed_is_there_already(tmp_path):
     schema = spark_schema(target.schema.fields)
     rows = pl.DataFrame({"k": [1], "v": ["x"]}).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     for _ in range(2):  # the driver died after the commit, and the batch came again
-        writer = source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/c"})).streamWriter(schema, overwrite=False)
+        writer = data_source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/c"})).streamWriter(schema, overwrite=False)
         answers = [writer.write(iter(rows))]
         writer.commit(answers, 7)
         writer.abort(answers, 7)
     assert target.scan().collect().rows() == [(1, "x")]
     assert len(list(tmp_path.rglob("data-*"))) == 1
-    whole = source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/d"})).streamWriter(schema, overwrite=True)
+    whole = data_source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/d"})).streamWriter(schema, overwrite=True)
     whole.commit([whole.write(iter([])), None], 0)
     assert target.scan().collect().is_empty(), "output mode complete: the table is what the batch is"

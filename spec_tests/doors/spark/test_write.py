@@ -261,21 +261,21 @@ def test_an_empty_frame(spark, tmp_path):
 
 def test_two_drivers(spark, tmp_path, monkeypatch):
     """The second one commits while the first one's tasks run: rows are added to rows; of keys that look for buckets one job is refused, and leaves nothing."""
-    from lakekit.spark import writes
+    from lakekit.spark import batch_write
 
-    collected = writes.collected
+    collected = batch_write.collected
     for kind in ("fixed", "dynamic"):
         t = table(tmp_path / kind, **KINDS[kind])
         before = set()
 
         def meanwhile(handle, answers, t=t, before=before):
             found = collected(handle, answers)
-            monkeypatch.setattr(writes, "collected", collected)
+            monkeypatch.setattr(batch_write, "collected", collected)
             ls.write(frame_of(spark, rows(50, 150, "w")), t)
             before |= {name for name in left(t) if name in set(t.files()["file_name"])}
             return found
 
-        monkeypatch.setattr(writes, "collected", meanwhile)
+        monkeypatch.setattr(batch_write, "collected", meanwhile)
         if kind == "fixed":
             ls.write(frame_of(spark, rows(0, 100)), t)
             assert read(t)["v"].str.head(1).to_list() == ["v"] * 100 + ["w"] * 50
@@ -336,10 +336,10 @@ def test_where_spark_cannot_be_told_the_partition(spark, tmp_path, monkeypatch):
     """As in Spark 4.0: rows find their task by numbers that Spark's own hash sends there."""
     from pyspark.sql import functions
 
-    from lakekit.spark import write_task, writes
+    from lakekit.spark import write_task, batch_write
 
     monkeypatch.delattr(functions, "arrow_udf")
-    monkeypatch.setattr(writes, "_spread", lambda df, job, real=writes._spread: real(df, job, is_exact=False))
+    monkeypatch.setattr(batch_write, "_spread", lambda df, job, real=batch_write._spread: real(df, job, is_exact=False))
     mine, theirs = (table(tmp_path / name, **KINDS["fixed"]) for name in ("mine", "theirs"))
     ls.write(frame_of(spark, rows(0, 100)), mine)
     theirs.append(rows(0, 100))

@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
 from lakekit.write.shares import Cut, Share, Tasks
-from lakekit.write.writers import Writers
+from lakekit.write.table_writers import Writers
 
 pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 pytestmark = pytest.mark.spark
@@ -105,20 +105,20 @@ def test_a_value_that_does_not_fit_is_answered(job):
 @pytest.mark.parametrize("wrong", [Conflict("no"), CommitStateUnknown("perhaps")])
 def test_a_commit_that_fails(job, monkeypatch, wrong):
     """Its files go where nothing can have them, and stay where a commit may."""
-    from lakekit.commit import abandoned
-    from lakekit.spark import writes
+    from lakekit.commit import abort
+    from lakekit.spark import batch_write
     from lakekit.spark.write_task import written
 
     found = messages(written(job, batches(job)))
 
     def refused(handle, given, **_):
         if isinstance(wrong, CommitStateUnknown):
-            abandoned.doubt(handle, given)
+            abort.doubt(handle, given)
         raise wrong
 
-    monkeypatch.setattr(writes.publishing, "publish", refused)
+    monkeypatch.setattr(batch_write.publishing, "publish", refused)
     with pytest.raises(type(wrong)):
-        writes.committed(job.handle, found, "job", identifier=1, is_new_user=False)
+        batch_write.committed(job.handle, found, "job", identifier=1, is_new_user=False)
     assert bool(files(job)) == isinstance(wrong, CommitStateUnknown)
 
 

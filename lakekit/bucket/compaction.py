@@ -1,0 +1,437 @@
+"""A compaction of one bucket of a key table: files of several runs become files of one level.
+
+    sections of the unit's files, by key          what becomes of them
+      |--a--|                                     one big file: only its level changes, its bytes stay
+               |--b--|                            small files, and
+                        |--c--|                   overlapping ones:
+                     |----d----|                  b, c and d are read, merged and written together
+                                 |--e--|          one big file: as a
+
+Rows are merged by the functions that reading uses. What is read at once is bounded by the option `lakekit.merge-memory`: bigger rewrites go key range by key
+range. Nothing is visible before a commit; whatever fails, no file of the compaction is left.
+
+Source: ENGINE.md 2.5, 2.7, 2.9 and 4.1; `MergeTreeCompactTask`, `FileRewriteCompactTask`, `ChangelogMergeTreeRewriter`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket import changelog as changelogs, held_keys, slices
+from lakekit.bucket.changelog import nothing_before
+from lakekit.bucket.expired import expiry
+from lakekit.bucket.flush import by_key
+from lakekit.bucket.merge_read import KIND, SEQUENCE, Merge, check_kinds, file_named
+from lakekit.columns import LEVEL
+from lakekit.data_file import row_kinds
+from lakekit.data_file.paths import data_file_path, every_path
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.lsm import changelog as differences, key_codes as keyed, merge, sorted_runs
+from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.bucket.changelog import Previous
+    from lakekit.bucket.expired import Expiry
+    from lakekit.data_file.file_names import FileNames
+    from lakekit.lsm.levels import Levels
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.compaction_picker import CompactionUnit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.options.table_options import TableOptions
+
+Way = Literal["plain", "full", "lookup", "first-row"]
+"""How rows are merged, and where what they were comes from: nowhere, the last level, or a lookup."""
+_SYSTEM_BYTES = 16
+"""What a row takes beside its columns."""
+_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit")
+"""Options of readers that would lose rows, or parts of them, for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A bucket to be compacted. `levels` are all its files; `deletions` the positions of deleted rows by file name, empty without deletion vectors.
+
+    `previous` finds what lies above the unit's output level (`bucket.changelog.Previous`); it is asked only in tables that need lookups. `marks_only`: it is
+    asked for nothing but the positions that it writes down, and no older row takes part in what is merged. `flushed` are the keys of files that were just
+    written, by name, as far as they are still in memory. `tells`: changelog
+    files are made where the table has a producer that makes them here; a writer that ignores what was there before makes none.
+    """
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    levels: Levels
+    names: FileNames
+    rule: MergeRule
+    deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
+    previous: Previous = nothing_before
+    marks_only: bool = False
+    flushed: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    tells: bool = True
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a compaction changes: `before` goes, `after` comes; a file in both moved to another level.
+
+    `rewritten` are the names of the files whose rows were written anew: their deletion vectors go with them.
+    """
+
+    before: tuple[DataFile, ...] = ()
+    after: tuple[DataFile, ...] = ()
+    changelog: tuple[DataFile, ...] = ()
+    rewritten: frozenset[str] = frozenset()
+
+
+def compact(job: Job, unit: CompactionUnit) -> Compacted:
+    """Compacts a unit's files. Raises what reading and writing files raise, `Corrupt`, and the merge engine's refusals; then nothing has changed."""
+    work = _Work(job=replace(job, handle=whole(job.handle)), unit=unit)
+    try:
+        if unit.each:
+            for file in unit.files:
+                work.rewrite([_Section(files=(file,), in_order=True)], drops=work.drops)
+        else:
+            _sections_of(work)
+    except BaseException:
+        work.undo()
+        raise
+    return Compacted(before=tuple(work.before), after=tuple(work.after), changelog=tuple(work.changelog), rewritten=frozenset(work.rewritten))
+
+
+def is_small(file: DataFile, options: TableOptions) -> bool:
+    """Whether a file is worth writing again to make a bigger one."""
+    return file.size_bytes < int(options.rolling_size_bytes // 10 * (options.compaction_small_file_ratio * 10))
+
+
+def drops_deletes(job: Job, unit: CompactionUnit) -> bool:
+    """Whether deletes end here: nothing older lies below, or vectors have taken away what they delete."""
+    return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.handle.options.deletion_vectors_enabled)
+
+
+def whole(handle: Handle) -> Handle:
+    """The table seen by who reads everything, or fails."""
+    given = {key: None for key in _NOT_HERE if key in handle.all_options}
+    return handle.with_options(given) if given else handle
+
+
+def _sections_of(work: _Work) -> None:
+    """Goes through the sections by key: big files that overlap nothing are moved, what lies between them is rewritten together."""
+    options = work.job.handle.options
+    pending: list[_Section] = []
+    for section in _partitioned(work.job, work.unit.files):
+        if len(section.files) > 1 or is_small(section.files[0], options):
+            pending.append(section)
+            continue
+        work.finish(pending)
+        pending = []
+        work.move(section)
+    work.finish(pending)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """Files whose keys overlap no other's, oldest versions first. `in_order`: sequence numbers rise from file to file."""
+
+    files: tuple[DataFile, ...]
+    in_order: bool
+
+
+def _partitioned(job: Job, files: Sequence[DataFile]) -> Iterator[_Section]:
+    if len(files) == 1:
+        yield _Section(files=tuple(files), in_order=True)
+        return
+    bounds = slices.keys(job.handle, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    low, high = bounds.head(len(files)), bounds.tail(len(files))
+    found = sorted_runs.sections(
+        low.get_columns(),
+        high.get_columns(),
+        levels=np.array([file.level for file in files]),
+        min_sequence=np.array([file.min_sequence_number for file in files]),
+        max_sequence=np.array([file.max_sequence_number for file in files]),
+    )
+    for numbers, in_order in zip(found, found.in_order, strict=True):
+        yield _Section(files=tuple(files[at] for at in numbers), in_order=bool(in_order))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """A compaction under way."""
+
+    job: Job
+    unit: CompactionUnit
+    before: list[DataFile] = field(default_factory=list)
+    after: list[DataFile] = field(default_factory=list)
+    changelog: list[DataFile] = field(default_factory=list)
+    rewritten: set[str] = field(default_factory=set)
+    made: list[DataFile] = field(default_factory=list)
+    drops: bool = field(init=False)
+    expiry: Expiry | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.drops = drops_deletes(self.job, self.unit)
+        self.expiry = expiry(self.job.handle, self.job.handle.world.now_ms())
+
+    # ---- what becomes of files
+
+    def finish(self, pending: Sequence[_Section]) -> None:
+        """Sections that were put off: rewritten together, but one file alone is moved."""
+        if len(pending) == 1 and len(pending[0].files) == 1:
+            self.move(pending[0])
+        elif pending:
+            self.rewrite(pending, drops=self.drops)
+
+    def move(self, section: _Section) -> None:
+        """A file to the output level, as it is where that will do (ENGINE 2.5, 2.7)."""
+        [file] = section.files
+        options, output = self.job.handle.options, self.unit.output_level
+        last = output == self.job.levels.max_level
+        path = data_file_path(self.job.handle, self.job.partition, self.job.bucket, file)
+        retracts = row_kinds.retracts(self.job.handle, file, path)
+        # above level 0 the count is believed: a file whose count is wrong must not get there
+        if (retracts and (last or file.delete_row_count == 0)) or options.compaction_force_rewrite_all_files or self._is_due(file):
+            self.rewrite([section], drops=self.drops)
+        elif file.level != output:
+            way = self._way([file])
+            if way in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
+                self.rewrite([section], drops=options.deletion_vectors_enabled)
+                return
+            if way == "lookup" and self.job.marks_only:
+                self._mark([section])
+            elif way != "plain":
+                for _ in self._merged([section], way, drops=False):
+                    pass  # nothing but the changelog is wanted, and, with deletion vectors, the rows that lookups mark
+            self.before.append(file)
+            self.after.append(replace(file, level=output))
+
+    def rewrite(self, sections: Sequence[_Section], *, drops: bool) -> None:
+        """Reads, merges and writes some files together."""
+        frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
+        keys: list[pl.DataFrame] = []
+        made = self._written(self.unit.output_level, "data", _keys_told(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
+        if len(made) == 1:
+            self._keep(made[0], keys)
+        self.after += made
+        files = [file for section in sections for file in section.files]
+        self.before += files
+        self.rewritten.update(file.name for file in files)
+
+    def _keep(self, file: DataFile, keys: Sequence[pl.DataFrame]) -> None:
+        """Holds the keys of a file that was just written: the next lookup asks for them."""
+        if keys and sum(part.height for part in keys) == file.row_count:
+            held_keys.keep(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
+
+    def undo(self) -> None:
+        """Removes the files made so far."""
+        self.job.handle.storage.delete(every_path(self.job.handle, self.job.partition, self.job.bucket, self.made))
+
+    def _is_due(self, file: DataFile) -> bool:
+        return self.expiry is not None and self.expiry.is_due(file)
+
+    def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
+        """Whether a file of level 0 must be written anew in a table of lookups: for its format, its deletes, or because older rows become part of its own."""
+        options = self.job.handle.options
+        formats = options.file_format_per_level
+        if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
+            return True
+        if options.deletion_vectors_enabled and retracts:
+            return True
+        return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
+
+    def _way(self, files: Sequence[DataFile]) -> Way:
+        options, output = self.job.handle.options, self.unit.output_level
+        if options.changelog_producer == "full-compaction":
+            return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
+        if not options.needs_lookup or output == 0 or all(file.level != 0 for file in files):
+            return "plain"
+        return "first-row" if self.job.rule.engine == "first-row" else "lookup"
+
+    # ---- rows
+
+    def _merged(self, sections: Sequence[_Section], way: Way, *, drops: bool) -> Iterator[pl.DataFrame]:
+        """The merged rows of some sections in key order, slice by slice; on the way their changelog is written."""
+        waiting: list[pl.DataFrame] = []
+        overlaps = any(len(one.files) > 1 for one in sections)
+        task = self._task(sections)
+        for piece in slices.cut(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
+            # what a slice was merged from is gone before its rows are written
+            if way == "lookup" and self.job.marks_only:
+                yield self._in_order(piece, self._marked(piece), drops=drops)
+            elif way != "plain":
+                yield self._changed(piece, way, waiting, drops=drops)
+            elif overlaps:
+                yield self._in_order(piece, self._versions(piece, levelled=piece.rule.lookup), drops=drops)
+            else:
+                yield _alone(self._versions(piece, levelled=False), drops=drops)
+        self._tell(waiting)
+
+    def _marked(self, piece: Merge) -> pl.DataFrame:
+        """All rows of a slice, after the keys of level 0 were looked up: those that were just written are known, without the rows' levels."""
+        held = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
+        known = [keys for keys in held if keys is not None]
+        if len(known) == len(held) and not piece.bounds and self.expiry is None:
+            found = self._versions(piece, levelled=False)
+            for keys in known:
+                self.job.previous(keys)
+            return found
+        found = self._versions(piece, levelled=True)
+        fresh = np.flatnonzero(found.get_column(LEVEL).to_numpy() == 0)  # gathered: a filter would be a query, and wait for the threads of others
+        self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
+        return found
+
+    def _mark(self, sections: Sequence[_Section]) -> None:
+        """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
+        if len(sections) == 1 and len(sections[0].files) == 1 and (held := self.job.flushed.get(sections[0].files[0].name)) is not None:
+            self.job.previous(held)
+            self._keep(sections[0].files[0], [held])
+            return
+        task = self._task(sections)
+        with refused(task.handle, task.paths):
+            keys = scan_files(task.handle, task.files, task.paths, task.handle.schema.key_fields, snapshot_id=task.snapshot_id).collect()
+        self.job.previous(keys)
+
+    def _changed(self, piece: Merge, way: Way, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
+        """The merged rows of a slice in key order; its changelog waits, or is written with what waited before."""
+        key = self.job.rule.key
+        result, told = self._change(self._versions(piece, levelled=True), way)
+        if told is not None and told.height:
+            waiting.append(by_key(told, key))
+            del told
+        if sum(frame.estimated_size() for frame in waiting) > self.job.handle.options.lakekit_merge_memory_bytes // 4:
+            self._tell(waiting)
+        kept = result.filter(pl.col(KIND) & 1 == 0) if drops else result
+        return by_key(kept, key)
+
+    def _change(self, section: pl.DataFrame, way: Way) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """The merged rows of a section, and its changelog."""
+        options, rule = self.job.handle.options, self.job.rule
+        tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
+        ignored = options.changelog_producer_row_deduplicate_ignore_fields
+        compared = differences.compared(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
+        if way == "first-row":
+            return changelogs.of_first_rows(section, rule, self.job.previous, tells=tells)
+        if way == "lookup":
+            return changelogs.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
+        return changelogs.by_full_compaction(section, rule, self.job.levels.max_level, compared)
+
+    @property
+    def _row_bytes(self) -> int:
+        """About how much memory a row takes while it is merged: it is held twice, as it was read and in its place."""
+        return 2 * (slices.row_bytes(self.job.handle.schema.fields) + _SYSTEM_BYTES)
+
+    def _task(self, sections: Sequence[_Section]) -> Merge:
+        job = self.job
+        files = tuple(file for section in sections for file in section.files)
+        return Merge(
+            handle=job.handle,
+            files=files,
+            paths=tuple(data_file_path(job.handle, job.partition, job.bucket, file) for file in files),
+            rule=job.rule,
+            in_order=all(section.in_order for section in sections),
+            deletions={file.name: job.deletions[file.name] for file in files if file.name in job.deletions},
+            snapshot_id=job.snapshot_id,
+        )
+
+    def _in_order(self, piece: Merge, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+        """The merged rows of a slice by key."""
+        with file_named(piece.paths):
+            return _in_order(section, self.job.rule, drops=drops)
+
+    def _versions(self, piece: Merge, *, levelled: bool) -> pl.DataFrame:
+        """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
+        system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
+        with refused(piece.handle, piece.paths):
+            if piece.handle.options.sequence_snapshot_ordering:
+                found = pl.concat(pl.collect_all([_numbered(self._scan(part, system), part.files[0]) for part in _one_by_one(piece)]))
+            else:
+                found = self._scan(piece, system).collect()
+        check_kinds(found[KIND], piece.paths)
+        return found
+
+    def _scan(self, piece: Merge, system: Sequence[str]) -> pl.LazyFrame:
+        alive = [] if self.expiry is None else [self.expiry.alive()]
+        return scan_files(
+            piece.handle,
+            piece.files,
+            piece.paths,
+            piece.handle.schema.fields,
+            system=system,
+            deletions=piece.deletions,
+            filters=[*piece.bounds, *alive],
+            snapshot_id=piece.snapshot_id,
+        )
+
+    def _tell(self, waiting: list[pl.DataFrame]) -> None:
+        """Writes changelog rows."""
+        if waiting:
+            self.changelog += self._written(self.unit.output_level, "changelog", waiting)
+            waiting.clear()
+
+    def _written(self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]) -> list[DataFile]:
+        job = self.job
+        target = Target(
+            handle=job.handle,
+            partition=job.partition,
+            bucket=job.bucket,
+            level=level,
+            source=COMPACT_SOURCE if kind == "data" else APPEND_SOURCE,
+            names=job.names,
+            kind=kind,
+            keyed=True,
+        )
+        found = write_run(target, (frame for frame in frames if frame.height))
+        self.made += found
+        return found
+
+
+def _keys_told(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames; `told` takes their keys, as long as those are not too many to be held."""
+    rows = 0
+    for frame in frames:
+        rows += frame.height
+        if rows <= held_keys.MOST_ROWS:
+            told.append(pl.DataFrame([frame.get_column(name) for name in key]))
+        yield frame
+
+
+def _in_order(section: pl.DataFrame, rule: MergeRule, *, drops: bool) -> pl.DataFrame:
+    """The merged rows by key; one that is alone with its key passes as it is."""
+    if merge.chooses(rule):
+        # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
+        section = section.rechunk()
+        rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
+        keys = pl.DataFrame([section.get_column(name) for name in rule.key])  # without a query each, for whose threads others wait
+        return _unlevelled(section)[rows[keyed.order(keys[rows], rule.key)]]
+    found = merge.merge(section, rule, keep_deletes=not drops)
+    return by_key(found, rule.key)
+
+
+def _alone(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+    """The rows of files that overlap no other: they lie in key order, each alone with its key."""
+    return section.filter(pl.col(KIND) & 1 == 0) if drops else section
+
+
+def _unlevelled(section: pl.DataFrame) -> pl.DataFrame:
+    """Rows without the level they came from."""
+    return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
+
+
+def _one_by_one(piece: Merge) -> Iterator[Merge]:
+    for file, path in zip(piece.files, piece.paths, strict=True):
+        yield replace(piece, files=(file,), paths=(path,))
+
+
+def _numbered(frame: pl.LazyFrame, file: DataFile) -> pl.LazyFrame:
+    """With `sequence.snapshot-ordering`: the number that the commit gave all rows of a file, which those inside know nothing of."""
+    if file.min_sequence_number != file.max_sequence_number:
+        return frame
+    return frame.with_columns(pl.lit(file.max_sequence_number, pl.Int64).alias(SEQUENCE))

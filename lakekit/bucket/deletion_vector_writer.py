@@ -1,0 +1,166 @@
+"""The deletion vectors of one bucket while it is written: marked by lookups, forgotten with their files, kept as one index file for all.
+
+    index-… { a: 2 3 }   +   marked a: 7, b: 1   -   b rewritten      ->   index-… { a: 2 3 7 }
+
+Source: ENGINE.md 2.8, FORMAT.md 8.2 and 8.3; `BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.codec import index_files
+from lakekit.errors import StorageFailed
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.paths import partition_path
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.index_file import IndexEntry
+
+    Positions = NDArray[np.unsignedinteger]
+
+
+def merged(held: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
+    """Both, as ascending positions by file name."""
+    found = dict(held)
+    for name, positions in marked.items():
+        parts = [positions.astype(np.uint64)] if name not in found else [found[name].astype(np.uint64), positions.astype(np.uint64)]
+        both = np.sort(np.concatenate(parts), kind="stable")
+        found[name] = both[np.append(True, both[1:] != both[:-1])] if len(both) else both
+    return found
+
+
+def write_index(handle: Handle, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFile:
+    """Writes the index file of some vectors; of none, the file of one byte that the reference writes. Raises `StorageFailed`, `ValueOutOfRange`."""
+    names = [name for name, positions in vectors.items() if len(positions)]
+    data, ranges = index_files.write_file([vectors[name] for name in names], 64 if handle.options.deletion_vectors_bitmap64 else 32)
+    file_name = f"index-{handle.world.new_id()}-0"
+    path = _path(handle, partition, bucket, file_name)
+    try:
+        with handle.storage.open_write(path) as sink:
+            sink.write(data)
+    except BaseException:  # a store may have it all the same
+        with suppress(StorageFailed):
+            handle.storage.delete([path])
+        raise
+    _keep(handle, path, {name: vectors[name] for name in names})
+    return IndexFile(
+        index_type=DELETION_VECTORS,
+        file_name=file_name,
+        file_size_bytes=len(data),
+        row_count=len(names),
+        ranges=tuple(
+            DeletionRange(file_name=name, offset=one.offset, length=one.length, cardinality=one.cardinality) for name, one in zip(names, ranges, strict=True)
+        ),
+    )
+
+
+def _keep(handle: Handle, path: str, vectors: Mapping[str, Positions]) -> None:
+    """Keeps what an index file holds: the next writer of the bucket starts from it."""
+    handle.world.decoded.put({("vectors", handle.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
+
+
+def _path(handle: Handle, partition: bytes, bucket: int, file_name: str) -> str:
+    return handle.layout.index(file_name, partition_path=partition_path(handle, partition), bucket=bucket)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Vectors:
+    """The deletion vectors of a bucket that is being written. `positions`: deleted rows by file name."""
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    positions: dict[str, Positions]
+    changed: bool = False
+    _written: tuple[IndexFile, ...] = ()
+
+    @staticmethod
+    def restored(handle: Handle, partition: bytes, bucket: int, files: Sequence[IndexEntry]) -> Vectors:
+        """The vectors that a snapshot's index files hold. Raises `Corrupt`, `FileMissing`."""
+        positions: dict[str, Positions] = {}
+        for entry in files:
+            path = deletion_vector_reader.index_path(handle, entry)
+            held = handle.world.decoded.get(("vectors", handle.storage, path))
+            if held is None:
+                held = deletion_vector_reader.load(handle, {part.file_name: entry for part in entry.ranges})
+                _keep(handle, path, held)
+            positions |= held
+        plain = tuple(_as_file(entry) for entry in files)
+        return Vectors(handle=handle, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
+
+    @property
+    def held(self) -> tuple[IndexFile, ...]:
+        """The index files that hold these vectors until they are written again."""
+        return self._written
+
+    def mark(self, found: Mapping[str, NDArray[np.integer]]) -> None:
+        """Rows that are no more."""
+        new = {name: positions for name, positions in found.items() if len(positions)}
+        after = merged(self.positions, new)
+        self.changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
+        self.positions = after
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Files that are no more: their vectors go with them."""
+        for name in names:
+            self.changed |= self.positions.pop(name, None) is not None
+
+    def write(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """The index file of all vectors, where any changed, and those that it replaces. Raises `StorageFailed`."""
+        if not self.changed:
+            return (), ()
+        new, old = (write_index(self.handle, self.partition, self.bucket, self.positions),), self._written
+        self.changed, self._written = False, new
+        return new, old
+
+    def write_rolled(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """As `write`, for tables without buckets: index files of about `deletion-vector.index-file.target-size` each, and none where no vector is left."""
+        if not self.changed:
+            return (), ()
+        options = self.handle.options
+        limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
+        made: list[IndexFile] = []
+        group: dict[str, Positions] = {}
+        size = 0
+        try:
+            for name, positions in self.positions.items():
+                group[name] = positions
+                size += len(index_files.encode_entry(positions, bits))
+                if size > limit:
+                    made.append(write_index(self.handle, self.partition, self.bucket, group))
+                    group, size = {}, 0
+            if group:
+                made.append(write_index(self.handle, self.partition, self.bucket, group))
+        except BaseException:
+            with suppress(StorageFailed):
+                self.discard(made)
+            raise
+        old, self._written, self.changed = self._written, tuple(made), False
+        return self._written, old
+
+    def discard(self, files: Iterable[IndexFile]) -> None:
+        """Deletes index files that nobody was given."""
+        self.handle.storage.delete([_path(self.handle, self.partition, self.bucket, file.file_name) for file in files])
+
+
+def _as_file(entry: IndexEntry) -> IndexFile:
+    return IndexFile(
+        index_type=entry.index_type,
+        file_name=entry.file_name,
+        file_size_bytes=entry.file_size_bytes,
+        row_count=entry.row_count,
+        ranges=entry.ranges,
+        external_path=entry.external_path,
+        global_index=entry.global_index,
+    )

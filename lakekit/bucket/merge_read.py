@@ -1,0 +1,231 @@
+"""The rows of one bucket whose runs overlap, merged: what a merge engine leaves of all versions of each key.
+
+Engines that choose rows (deduplicate, first-row) compute one mask of winners from the key columns. Without a condition, or with one that keys decide, keys
+and payload come from one scan: measured, that costs less than a second look at the files. A condition on values goes below the scan of the payload, where it
+skips row groups; of the versions that satisfy it, those stay that the keys of all files say stand. Engines that build rows (partial-update, aggregation)
+read what the fold needs and fold. Only conditions on key columns may go below a fold, and below the scan of the keys: they keep or drop all versions of a
+key alike.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from lakekit import world
+from lakekit.bucket import slices
+from lakekit.columns import LEVEL, ROW, cols, drop_columns
+from lakekit.errors import Corrupt
+from lakekit.data_file.row_kinds import is_counted
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.lsm import merge, rule as rules
+from lakekit.model.row_kind import SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.types import Field
+
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
+FEW = 0.1
+"""Below this share of all versions, those that satisfy a condition are worth looking up."""
+SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Files of one bucket to be merged together, oldest versions first, and how.
+
+    `in_order`: sequence numbers rise from file to file, so that file order is version order. `bounds`: a condition on key columns that cuts a slice out of
+    the files; `on_key`: the caller's conditions on key columns. `deletions`: deleted positions by file name. `keeps_deletes`: standing deletes stay.
+    `snapshot_id` is for errors.
+    """
+
+    handle: Handle
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
+    rule: MergeRule
+    in_order: bool
+    bounds: tuple[pl.Expr, ...] = ()
+    on_key: tuple[pl.Expr, ...] = ()
+    deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None
+    keeps_deletes: bool = False
+    snapshot_id: int | None = None
+
+    @property
+    def retracts(self) -> bool:
+        """Whether a file may hold rows that take something away: at level 0 only kinds tell, which cost nothing measurable beside keys."""
+        return not all(map(is_counted, self.files))
+
+    @property
+    def below(self) -> tuple[pl.Expr, ...]:
+        """Conditions that every version of a key answers alike."""
+        return (*self.on_key, *self.bounds)
+
+
+def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
+    """The merged rows of some buckets with those columns, as a LazyFrame that decodes nothing before it is asked to.
+
+    `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
+
+    As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order. Where a condition on keys leaves little of each,
+    all are read by one question to Polars, which costs less than a question each, as long as they would fit the memory of one merge.
+    """
+    schema = dict(polars_schema(fields, timestamp_unit=tasks[0].handle.options.lakekit_timestamp_unit))
+    schema |= {name: SYSTEM[name] for name in system}
+
+    def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
+        wanted = list(schema) if with_columns is None else with_columns
+        found = _found(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
+        # who asks for no column, as for row numbers alone, asks how many rows there are: a frame keeps its height when its last column is dropped
+        yield from found if wanted else (drop_columns(frame, frame.columns) for frame in found)
+
+    return register_io_source(source, schema=schema, is_pure=True)
+
+
+def _found(tasks: Sequence[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+    """What a question of Polars' finds in some buckets, in their order."""
+    pieces = (piece for task in tasks for piece in slices.cut(task))
+    if n_rows is not None:
+        return _first(pieces, wanted, predicate, n_rows)
+    if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
+        return world.ahead(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
+    return world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
+
+
+def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`."""
+    if _filters_values(task, condition):
+        assert condition is not None
+        with refused(task.handle, task.paths):
+            return _filtered(task, names, condition)
+    [(_, found)] = _sections([task], names, condition)
+    return _merged(task, found, names, condition)
+
+
+def _first(pieces: Iterable[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+    """What satisfies a condition of the first rows: Polars cuts before it filters, so the condition may not drop rows early."""
+    used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
+    for piece in pieces:
+        found = rows(piece, used, None).head(n_rows)
+        n_rows -= found.height
+        yield (found if predicate is None else found.filter(predicate)).select(cols(wanted))
+        if n_rows == 0:
+            return
+
+
+def _sections(tasks: Sequence[Merge], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[Merge, pl.DataFrame]]:
+    """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
+    frames = [_section(task, names, condition) for task in tasks]
+    with refused(tasks[0].handle, [path for task in tasks for path in task.paths]):
+        found = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
+    return list(zip(tasks, found, strict=True))
+
+
+def _section(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
+    used = {*names, *([] if condition is None else condition.meta.root_names())}
+    if merge.chooses(task.rule):
+        needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
+        system = _age(task, {*used, KIND} if _has_kinds(task) else used)
+    else:
+        needed = set(rules.needed(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
+        system = _age(task, {KIND, *used})
+    return _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below)
+
+
+def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """What the engine makes of a section, as far as it satisfies `condition`."""
+    if not merge.chooses(task.rule):
+        check_kinds(found[KIND], task.paths)
+        with file_named(task.paths):
+            merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
+        return (merged if condition is None else merged.filter(condition)).select(cols(names))
+    kinds = _has_kinds(task)
+    if kinds:
+        check_kinds(found[KIND], task.paths)
+    mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    asked = [] if condition is None else condition.meta.root_names()
+    chosen = found.select(cols(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
+    return (chosen if condition is None else chosen.filter(condition)).select(cols(names))
+
+
+def _has_kinds(task: Merge) -> bool:
+    """Whether the engine, one that chooses, has to know which rows take something away."""
+    return task.retracts or task.rule.ignore_delete
+
+
+def _filters_values(task: Merge, condition: pl.Expr | None) -> bool:
+    """Whether the payload is to be read under the condition, and keys apart."""
+    if condition is None or task.on_key or not merge.chooses(task.rule):
+        return False
+    return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
+
+
+def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+    """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
+    kinds = _has_kinds(task)
+    used = {*names, *condition.meta.root_names()}
+    wanted = [name for name in task.handle.schema.names if name in used or name in task.rule.key]
+    payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
+    found = payload.filter(*task.bounds, condition).collect()
+    if not found.height:
+        return found.select(cols(names))
+    needed = {*task.rule.key, *task.rule.sequence_fields}
+    system = _age(task, {KIND} if kinds else set())
+    keys = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW).filter(*task.bounds).collect()
+    if kinds:
+        check_kinds(keys[KIND], task.paths)
+    if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
+        keys = keys.join(found.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
+    mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    wins = np.zeros(sum(file.row_count for file in task.files), bool)
+    wins[keys[ROW].to_numpy()[mask]] = True
+    return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
+
+
+@contextmanager
+def file_named(paths: Sequence[str]) -> Iterator[None]:
+    """Around a merge of rows of some files: `Corrupt` about a value, which knows no file, gets their paths."""
+    try:
+        yield
+    except Corrupt as wrong:
+        if wrong.path is not None or not paths:
+            raise
+        others = f" or one of {len(paths) - 1} files merged with it" if len(paths) > 1 else ""
+        raise type(wrong)(f"{paths[0]}{others}: {wrong.message}", path=paths[0], offset=wrong.offset, field=wrong.field) from None
+
+
+def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
+    """Raises `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
+    low, high = kinds.min(), kinds.max()
+    if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(SHORT)):
+        where = f"{paths[0]} or a file merged with it" if paths else "a data file"
+        strange = "null" if kinds.null_count() else high if isinstance(high, int) and high >= len(SHORT) else low
+        raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(SHORT) - 1}", path=paths[0] if paths else None, field=KIND)
+
+
+def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
+    """The system columns that say which version is newer, none but what the order of the files leaves open, and those that are asked for."""
+    found = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in asked else [SEQUENCE]
+    if KIND in asked:
+        found.append(KIND)
+    if task.rule.lookup:
+        found.append(LEVEL)
+    return found
+
+
+def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
+    fields = [task.handle.schema.field(name) for name in names]
+    return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)

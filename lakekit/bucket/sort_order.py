@@ -1,0 +1,179 @@
+"""Rows in an order that lets reads of some columns skip files: by the columns, or along a curve through them.
+
+    rows as they lie   9 2 7 | 1 8 | 5 3 6 4        an `Ordering`        1 2 3 | 4 5 6 | 7 8 9
+
+What does not fit into `lakekit.merge-memory` is cut into ranges between quantiles of a sample of its keys, and read once for each range; rows of one key stay
+together, as they came.
+
+Source: ENGINE.md 8.6; `RangeShuffle`, `OrderSorter`, `ZorderSorter`, `HibertSorter`, `CoreOptions.clusteringStrategy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket import slices
+from lakekit.columns import CURVE, col
+from lakekit.errors import InvalidOption
+from lakekit.data_file.reader import refused
+from lakekit.lsm import space_filling_curves, key_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.types import Field
+
+Strategy = Literal["order", "zorder", "hilbert"]
+"""By the columns one after another; by their bits in turn; along a curve through all of them."""
+STRATEGIES = ("order", "zorder", "hilbert")
+CLUSTERING = "clustering.columns"
+
+_UNORDERED = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
+_MOST_ZORDER = 4
+"""So many columns are in a z-order where nobody says; more follow a Hilbert curve."""
+_PER_RANGE = 1000
+"""How many keys are looked at to cut one range."""
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """The order that rows are brought into. `text_bytes` of texts are part of a z-order key."""
+
+    fields: tuple[Field, ...]
+    strategy: Strategy = "order"
+    text_bytes: int = 8
+
+    def keys(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns whose order is that of the rows: nulls first."""
+        columns = frame.select(col(field.name) for field in self.fields)
+        if self.strategy == "order":
+            return columns
+        return (space_filling_curves.z_order(columns, self.text_bytes) if self.strategy == "zorder" else space_filling_curves.hilbert(columns)).to_frame()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that `placed` rows are to be sorted by."""
+        return tuple(field.name for field in self.fields) if self.strategy == "order" else (CURVE,)
+
+    def placed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows with their places on the curve, where they follow one."""
+        return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
+
+
+def ordering(handle: Handle, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> Ordering:
+    """The order that some columns give, checked. Raises `InvalidOption` naming `key` or `strategy_key`."""
+    if strategy not in STRATEGIES:
+        raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
+    known = {field.name: field for field in handle.schema.fields}
+    if not names:
+        raise InvalidOption(f"{key} names no column; {handle.name} has {', '.join(known)}", key=key, value="")
+    for at, name in enumerate(names):
+        if name not in known:
+            raise InvalidOption(f"{handle.name} has no column {name!r} to sort by; it has {', '.join(known)}", key=key, value=str(name))
+        if name in names[:at]:
+            raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
+        if known[name].type.root in _UNORDERED:
+            raise InvalidOption(f"column {name!r} of {handle.name} is of type {known[name].type}, which has no order to sort by", key=key, value=name)
+    if strategy == "hilbert" and len(names) == 1:
+        raise InvalidOption(f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0])
+    text_bytes = handle.options.zorder_var_length_contribution
+    if text_bytes < 1:
+        raise InvalidOption("zorder.var-length-contribution must be at least 1", key="zorder.var-length-contribution", value=str(text_bytes))
+    return Ordering(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
+
+
+def clustering(handle: Handle) -> Ordering:
+    """The order that `clustering.columns` and `clustering.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
+    options = handle.options
+    names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
+    if strategy == "auto":
+        strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MOST_ZORDER else "hilbert"
+    return ordering(handle, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
+
+
+def of_writes(handle: Handle) -> Ordering | None:
+    """The order that the rows of one commit are written in, where the options want one: `clustering.columns` alone, or incremental with `optimize-write`."""
+    options = handle.options
+    is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
+    return clustering(handle) if is_on and handle.kind == "append" and not handle.has_buckets else None
+
+
+def order(columns: pl.DataFrame) -> NDArray[np.int64]:
+    """The rows in the order of keys, equal ones as they came."""
+    return key_codes.order(columns, columns.columns)
+
+
+def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
+    """How many of the cuts, ascending keys, each key does not come before."""
+    placed = order(pl.concat([cuts, of]))
+    found = np.empty(len(placed), np.int64)
+    found[placed] = np.cumsum(placed < cuts.height)
+    return found[cuts.height :]
+
+
+def pieces_of(handle: Handle, row_count: int, size_bytes: int) -> int:
+    """How many times memory some rows take; they are held twice: as they were read and in their place."""
+    decoded = size_bytes * slices.DECODED
+    limit = max(1, handle.options.lakekit_merge_memory_bytes)
+    return -(-max(decoded, 2 * row_count * slices.row_bytes(handle.schema.fields)) // limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows that are to be brought into an order. `scan` gives those columns of them, as often as it is asked, in the same order.
+
+    `row_count` and `size_bytes` say about how many there are, and what their files weigh; `paths` are files to blame where reading fails.
+    """
+
+    handle: Handle
+    order: Ordering
+    scan: Callable[[Sequence[Field]], pl.LazyFrame]
+    row_count: int
+    size_bytes: int
+    paths: list[str] = field(default_factory=list)
+
+    @property
+    def pieces(self) -> int:
+        """See `pieces_of`."""
+        return pieces_of(self.handle, self.row_count, self.size_bytes)
+
+    def in_order(self) -> Iterator[pl.DataFrame]:
+        """All of them, a range of keys at a time."""
+        cuts = self._cuts()
+        for number in range(cuts.height + 1):
+            parts = list(self._inside(cuts, number))
+            yield pl.concat([rows for rows, _ in parts], rechunk=True)[order(pl.concat([places for _, places in parts], rechunk=True))]
+
+    def _inside(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """The rows of a range as they were, with their keys."""
+        for batch in self._batches():
+            places = self.order.keys(batch)
+            if cuts.height:
+                inside = pl.Series(ranges(places, cuts) == number)
+                batch, places = batch.filter(inside), places.filter(inside)  # noqa: PLW2901
+            yield batch, places
+
+    def _cuts(self) -> pl.DataFrame:
+        """Keys that cut the rows into ranges that memory holds; none where it holds them all."""
+        pieces = self.pieces
+        if pieces <= 1:
+            return self.order.keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))
+        every = max(1, self.row_count // (pieces * _PER_RANGE))
+        with refused(self.handle, self.paths):
+            sample = self.order.keys(self.scan(self.order.fields).gather_every(every).collect())
+        placed = sample[order(sample)]
+        return placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True) if placed.height else placed
+
+    def _batches(self) -> Iterator[pl.DataFrame]:
+        scan = self.scan(self.handle.schema.fields)
+        yield scan.clear().collect()
+        with refused(self.handle, self.paths):
+            yield from scan.collect_batches(chunk_size=_ROWS, maintain_order=True)

@@ -1,0 +1,155 @@
+"""A database, asked: a connection for one question or one group of statements, and its errors as lakekit's.
+
+    with database.session() as session:
+        session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
+        session.do("DELETE FROM …", …)                      rows that it changed
+
+Connections are not kept: a catalog asks rarely, and what is closed cannot go stale. No transaction is held while files are written.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakekit import plugins
+from lakekit.catalog.uris import address
+from lakekit.errors import StorageFailed
+from lakekit.options.secrets import HIDDEN, is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
+
+    from lakekit.catalog.uris import Address
+
+A = TypeVar("A")
+
+_TRIES = 20
+_PAUSE_MS = 25
+
+
+class Duplicate(StorageFailed):
+    """A row of that key is there already."""
+
+
+class Busy(StorageFailed):
+    """Somebody else is in the way; nothing was changed."""
+
+
+class NoTable(StorageFailed):
+    """There is no such table in the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """How to get into a database; `shown` is its uri without secrets."""
+
+    uri: str = field(repr=False)
+    driver: Mapping[str, str] = field(repr=False)
+    shown: str
+
+    @property
+    def address(self) -> Address:
+        """Where it is. Raises `InvalidOption`."""
+        return address(self.uri, self.driver)
+
+    @property
+    def dialect(self) -> ModuleType:
+        """Its way with SQL. Raises `Unsupported` naming the extra that brings its driver."""
+        return plugins.load("catalog/dialects", self.address.dialect)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection. Raises `StorageFailed` where it cannot be had."""
+        place, dialect = self.address, self.dialect
+        secrets = tuple(value for value in (place.password, *(value for key, value in place.parameters.items() if is_secret(key))) if value)
+        connection, failure = None, ""
+        try:
+            connection = dialect.connect(place)
+        except dialect.Error as error:
+            failure = _plain(error, secrets)
+        if connection is None:  # outside of the block: a driver's error may hold the connection's password
+            raise StorageFailed(f"the database {self.shown} does not let lakekit in: {failure}", path=self.shown)
+        try:
+            yield Session(connection=connection, dialect=dialect, shown=self.shown, secrets=secrets)
+        finally:
+            with suppress(dialect.Error):
+                connection.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A connection that somebody has."""
+
+    connection: Any = field(repr=False)
+    dialect: ModuleType
+    shown: str
+    secrets: tuple[str, ...] = field(repr=False)
+
+    def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that a question gets. Raises `NoTable`, `Busy`, `StorageFailed`."""
+        cursor = self._said(statement, values)
+        try:
+            return [tuple(row) for row in cursor.fetchall()]
+        finally:
+            cursor.close()
+
+    def do(self, statement: str, *values: Any) -> int:
+        """How many rows a statement changed. Raises `Duplicate`, `NoTable`, `Busy`, `StorageFailed`."""
+        cursor = self._said(statement, values)
+        try:
+            return int(cursor.rowcount)
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All statements of the block, or none."""
+        self.do("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageFailed):
+                self.do("ROLLBACK")
+            raise
+        self.do("COMMIT")
+
+    def _said(self, statement: str, values: tuple[Any, ...]) -> Any:
+        cursor = self.connection.cursor()
+        try:
+            cursor.execute(statement if self.dialect.MARK == "?" else statement.replace("?", self.dialect.MARK), values)
+        except self.dialect.Error as error:
+            failed = self._failed(error)
+        else:
+            return cursor
+        cursor.close()
+        raise failed  # outside of the block: a driver's error may hold the connection's password
+
+    def _failed(self, error: Exception) -> StorageFailed:
+        kinds = ((self.dialect.is_duplicate, Duplicate), (self.dialect.is_missing, NoTable), (self.dialect.is_busy, Busy))
+        kind = next((one for test, one in kinds if test(error)), StorageFailed)
+        advice = self.dialect.why(error)
+        return kind(f"the database {self.shown} says: {_plain(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
+
+
+def retried(work: Callable[[], A], wait: Callable[[float], None]) -> A:
+    """What `work` answers, which is done again while others are in its way: it changes everything or nothing. Raises `Busy` after some twenty times."""
+    for turn in range(_TRIES):
+        try:
+            return work()
+        except Busy:
+            if turn == _TRIES - 1:
+                raise
+        wait(min(_PAUSE_MS * 2**turn, 1000))
+    msg = "a turn returns or raises"
+    raise AssertionError(msg)
+
+
+def _plain(error: Exception, secrets: tuple[str, ...]) -> str:
+    """What a driver said, on one line, without secrets."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text[:500]

@@ -1,0 +1,109 @@
+"""The options of a catalog, as Java's catalogs spell them: `lk.connect(…, options={"lock.enabled": True, "table-default.bucket": 4})`.
+
+    table-default.<option>                              put into every table that is created and does not give the option itself
+    lock.enabled, lock.type                             claim schemas and snapshots under the catalog's lock
+    lock-acquire-timeout, lock-check-max-sleep          8 min, 8 s
+    catalog-key, lock-key-max-length                    which rows of a database are this catalog's; how wide the lock table is made
+    jdbc.user, jdbc.password, jdbc.<driver's own>       how to get into the database
+    sync-all-properties                                 keep a copy of a table's options in the catalog
+    metastore, uri, warehouse                           as the arguments of that name
+    lakekit.allowed-locations                           folders and URLs outside their own folders that the tables may use (`model.locations`)
+
+Source: ENGINE.md 9.1, 9.3; `CatalogOptions`, `JdbcCatalogOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakekit.errors import InvalidOption
+from lakekit.model.locations import ALLOWED, Locations, named_locations
+from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import Option, read_boolean, read_duration, read_integer
+from lakekit.storage.local import LocalStorage
+from lakekit.storage.memory import MemoryStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.storage.protocol import Storage
+
+TABLE_DEFAULT = "table-default."
+DRIVER = "jdbc."
+
+
+def _option(key: str, kind: str, read: Any, default: str | None) -> Option:
+    return Option(key=key, type=kind, read=read, default=default, words="")
+
+
+_OPTIONS = {
+    one.key: one
+    for one in (
+        _option("lock.enabled", "boolean", read_boolean, None),
+        _option("lock.type", "text", str, None),
+        _option("lock-acquire-timeout", "duration", read_duration, "8 min"),
+        _option("lock-check-max-sleep", "duration", read_duration, "8 s"),
+        _option("lock-key-max-length", "integer", read_integer, "255"),
+        _option("catalog-key", "text", str, "jdbc"),
+        _option("sync-all-properties", "boolean", read_boolean, "true"),
+        _option("format-table.enabled", "boolean", read_boolean, "true"),
+        _option("metastore.partitioned-table", "boolean", read_boolean, "false"),
+        _option("table.type", "text", str, "managed"),
+        _option("location-in-properties", "boolean", read_boolean, "false"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a metastore is opened with. `warehouse` is a path of `storage`; `options` are texts, and may hold secrets."""
+
+    warehouse: str
+    storage: Storage
+    uri: str | None = field(default=None, repr=False)
+    options: Mapping[str, str] = field(default=EMPTY, repr=False)
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def of(self, key: str) -> Any:
+        """The value of an option, or its default. Raises `InvalidOption`."""
+        option = _OPTIONS[key]
+        return option.value(self.options[key]) if key in self.options else option.default_value
+
+    @property
+    def lock_enabled(self) -> bool:
+        """Whether schemas and snapshots are claimed under a lock: by default where the storage is no file system."""
+        given = self.of("lock.enabled")
+        return not isinstance(self.storage, (LocalStorage, MemoryStorage)) if given is None else bool(given)
+
+    @property
+    def table_defaults(self) -> dict[str, str]:
+        """Options of new tables that do not give them."""
+        return {key.removeprefix(TABLE_DEFAULT): value for key, value in self.options.items() if key.startswith(TABLE_DEFAULT)}
+
+    @property
+    def driver(self) -> dict[str, str]:
+        """What the driver of a database is handed, without its prefix."""
+        return {key.removeprefix(DRIVER): value for key, value in self.options.items() if key.startswith(DRIVER)}
+
+
+def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
+    """Options as texts; None leaves one out. Raises `InvalidOption` for a value that is no text, number or truth, and for a known one that means nothing."""
+    found: dict[str, str] = {}
+    for key, value in (options or {}).items():
+        if value is None:
+            continue
+        if not isinstance(key, str) or not isinstance(value, (str, bool, int, float)):
+            raise InvalidOption(f"catalog option {key!r} is a {type(value).__name__}; give a text, a number or True or False", key=str(key), value=None)
+        found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        if key in _OPTIONS:
+            _OPTIONS[key].value(found[key])
+    named_locations({ALLOWED: found.get(ALLOWED)})
+    return found
+
+
+def locations_of(warehouse: str, options: Mapping[str, str], made_with: tuple[str, ...]) -> Locations:
+    """Return the places that a catalog allows a table; `made_with` are the locations that the call which made it named."""
+    defaults = {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
+    found = Locations(configured=made_with, warehouse=warehouse or None)
+    return found.with_configured({ALLOWED: options.get(ALLOWED)}).with_configured(defaults)

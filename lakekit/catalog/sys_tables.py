@@ -1,0 +1,142 @@
+"""The catalog's own tables: `cat["sys.tables"].scan()`, with Paimon's columns.
+
+A table is a function of a catalog; its name stands in `TABLES`. Tables that cannot be opened are left out, as `cat.tables(details=True)` says why. Counts of
+`sys.tables`, owners and times come from catalogs that know accounts; these here leave them null, as the reference does. Source: ENGINE.md 10.2;
+`AllTablesTable`, `AllPartitionsTable`, `AllTableOptionsTable`, `CatalogOptionsTable`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit import world
+from lakekit.catalog.identifier import SYSTEM
+from lakekit.catalog.uris import hidden
+from lakekit.columns import cols
+from lakekit.errors import LakekitError, TableNotFound
+from lakekit.options.option import read_long
+from lakekit.options.secrets import shown_options
+from lakekit.system_tables import snapshot_tables
+from lakekit.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.metadata.table_context import Handle
+
+_NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
+_TABLES = {
+    "database_name": pl.String,
+    "table_name": pl.String,
+    "table_type": pl.String,
+    "partitioned": pl.Boolean,
+    "primary_key": pl.Boolean,
+    "owner": pl.String,
+    "created_at": pl.Int64,
+    "created_by": pl.String,
+    "updated_at": pl.Int64,
+    "updated_by": pl.String,
+    **dict.fromkeys(_NUMBERS, pl.Int64),
+}
+_PARTITIONS = {"database_name": pl.String, "table_name": pl.String, "partition_name": pl.String, **dict.fromkeys(_NUMBERS, pl.Int64), "done": pl.Boolean}
+_OPTIONS = {"database_name": pl.String, "table_name": pl.String, "key": pl.String, "value": pl.String}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalTable:
+    """One of the tables of the database `sys`: a name to scan."""
+
+    catalog: Catalog
+    name: str
+
+    def scan(self) -> pl.LazyFrame:
+        """Its rows as of now."""
+        return TABLES[self.name](self.catalog).lazy()
+
+    def __repr__(self) -> str:
+        return f"GlobalTable {SYSTEM}.{self.name}"
+
+
+def check(name: str) -> str:
+    """The name of a table of `sys` as it is kept. Raises `TableNotFound`."""
+    wanted = name.lower()
+    if wanted not in TABLES:
+        close = difflib.get_close_matches(wanted, TABLES, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise TableNotFound(f"the database {SYSTEM} has no table {name[:200]!a}{hint} There are {', '.join(TABLES)}", name=f"{SYSTEM}.{name}")
+    return wanted
+
+
+def tables(catalog: Catalog) -> pl.DataFrame:
+    """A row a table."""
+    rows = []
+    for database, table, handle in _opened(catalog):
+        options = handle.schema.options
+        kept = (options.get("owner"), _number(options.get("createdAt")), options.get("createdBy"), _number(options.get("updatedAt")), options.get("updatedBy"))
+        kind = options.get("type", "table")
+        rows.append((database, table, kind, bool(handle.schema.partition_keys), bool(handle.schema.primary_keys), *kept, *[None] * len(_NUMBERS)))
+    return pl.DataFrame(rows, schema=_TABLES, orient="row")
+
+
+def partitions(catalog: Catalog) -> pl.DataFrame:
+    """A row a partition of each partitioned table, unmerged rows and files of every level counted."""
+    frames = [pl.DataFrame(schema=_PARTITIONS)]
+    for database, table, handle in _opened(catalog):
+        if not handle.schema.partition_keys:
+            continue
+        try:
+            found = snapshot_tables.partition_sums(handle)
+        except LakekitError:
+            continue
+        frames.append(found.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
+    return pl.concat(frames)
+
+
+def all_table_options(catalog: Catalog) -> pl.DataFrame:
+    """A row an option of each table, its place among them as `path`."""
+    rows = [
+        (database, table, key, value)
+        for database, table, handle in _opened(catalog)
+        for key, value in sorted({**handle.schema.options, "path": handle.root}.items())
+    ]
+    return pl.DataFrame(rows, schema=_OPTIONS, orient="row")
+
+
+def catalog_options(catalog: Catalog) -> pl.DataFrame:
+    """A row an option of the catalog; secrets are hidden, which the reference shows."""
+    uri = {} if catalog.uri is None else {"uri": hidden(catalog.uri)}
+    given = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
+    return pl.DataFrame(sorted(shown_options(given).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
+
+
+TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
+    "all_table_options": all_table_options,
+    "catalog_options": catalog_options,
+    "partitions": partitions,
+    "tables": tables,
+}
+
+
+def _opened(catalog: Catalog) -> list[tuple[str, str, Handle]]:
+    names = catalog.tables().select("database", "table").rows()
+
+    def handle(pair: tuple[str, str]) -> Handle | None:
+        try:
+            return Table.handle(catalog.table(".".join(pair)))  # of format tables too, which have no handle for those who look for snapshots
+        except LakekitError:
+            return None
+
+    opened = world.each(handle, names)
+    return [(*pair, one) for pair, one in zip(names, opened, strict=True) if one is not None]
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else read_long(text)
+    except ValueError:
+        return None

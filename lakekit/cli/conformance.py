@@ -1,0 +1,130 @@
+"""Verbs of the shell for who implements the format, or wants to know what it costs.
+
+    lakekit conformance                                          lakekit itself, against golden files and tables
+    lakekit conformance --reader mypackage.paimon:read           a Python function that reads tables
+    lakekit conformance --reader-command 'myreader {path} {options}'        any program that prints rows as JSON lines
+    lakekit conformance --writer mypackage.paimon:write          a function that follows scripts of steps
+    lakekit conformance --writer-command 'mywriter {path} {script}'         any program that does
+        --area tables/vectors    --drawn 100 --seed 7    --timeout 60    --all    --list
+    lakekit bench PATH [--turns 5]                               what reading costs, against plain Polars over the same files
+    lakekit bench --size 1000000                                 the same of tables that are made for it
+
+What goes in and out is described in `lakekit.testing.adapters` and `lakekit.testing.scripts`. A person is shown what failed and a count of each area, a pipe
+every case. The exit code is 1 where something failed; what an implementation says that it does not support is no failure.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lakekit import plugins
+from lakekit.errors import InvalidOption
+from lakekit.model.locations import options_of
+from lakekit.table.open_create import open as open_table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from lakekit.cli.main import Out
+    from lakekit.testing.conformance import Found, Outcome
+    from lakekit.testing.adapters import Reader, Writer
+
+_PROBLEM = 1
+
+
+def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
+    """Makes the verbs known to the parser."""
+    verb = verbs.add_parser("conformance", parents=[shape], help="a reader or writer of Paimon tables against golden files, tables and an oracle")
+    verb.add_argument("--reader", metavar="MODULE:FUNCTION", help="read(path, options) gives Arrow, Polars or dicts")
+    verb.add_argument("--reader-command", metavar="COMMAND", help="a program: {path} {options} {output}; prints a line of JSON for each row")
+    verb.add_argument("--writer", metavar="MODULE:FUNCTION", help="write(path, script) makes the table of a script")
+    verb.add_argument("--writer-command", metavar="COMMAND", help="a program: {path} {script}, where {script} is a file of JSON")
+    verb.add_argument("--area", metavar="AREA", action="append", default=[], help="only this area, such as tables or formats/manifest; may be said again")
+    verb.add_argument("--drawn", metavar="N", type=positive, default=0, help="draw so many tables for each engine; a failing one is shrunk")
+    verb.add_argument("--seed", metavar="SEED", type=int, default=0, help="which tables are drawn")
+    verb.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="how long a program may take for a case")
+    verb.add_argument("--all", action="store_true", help="show what passed too; to a pipe it always is")
+    verb.add_argument("--list", action="store_true", help="only tell the areas and how many cases they have")
+    verb.set_defaults(run=conformance)
+    verb = verbs.add_parser("bench", parents=[store, shape], help="what reading a table costs, against plain Polars over the same files")
+    verb.add_argument("path", metavar="PATH", nargs="?", help="the folder of a table")
+    verb.add_argument("--size", metavar="ROWS", type=positive, help="instead of a table of yours: make one of so many rows, with keys and without")
+    verb.add_argument("--turns", metavar="N", type=positive, default=5, help="how often each line is measured; the median is shown")
+    verb.set_defaults(run=bench)
+
+
+def conformance(asked: argparse.Namespace, out: Out) -> int:
+    """`lakekit conformance`: what came of each case; the exit code says whether one failed."""
+    suite: Any = plugins.load("testing", "conformance")  # what checks the golden files takes long to load, and no other verb needs it
+    reader, writer = _plugged(asked)
+    if asked.list:
+        counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed))
+        out.rows(("area", "cases"), sorted(counted.items()))
+        return 0
+    show = _Progress()
+    found = suite.run(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed, told=show.told)
+    show.end()
+    _shown(out, found, whole=asked.all)
+    return 0 if found.ok else _PROBLEM
+
+
+def bench(asked: argparse.Namespace, out: Out) -> None:
+    """`lakekit bench PATH | --size ROWS`: a line for each thing that is measured."""
+    measured: Any = plugins.load("testing", "bench")
+    if (asked.path is None) == (asked.size is None):
+        raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
+    if asked.path is not None:
+        lines = measured.bench(open_table(asked.path, options=options_of(asked.allow), storage_options=dict(asked.storage) or None), turns=asked.turns)
+    else:
+        lines = measured.sized(asked.size, turns=asked.turns)
+    out.rows(measured.NAMES, [line.row() for line in lines])
+
+
+def _plugged(asked: argparse.Namespace) -> tuple[Reader | None, Writer | None]:
+    plugged: Any = plugins.load("testing", "adapters")
+    for one, other in (("reader", "reader_command"), ("writer", "writer_command")):
+        if getattr(asked, one) and getattr(asked, other):
+            flag = f"--{other.replace('_', '-')}"
+            raise InvalidOption(f"--{one} and {flag} are two ways to say the same: give one", key=flag, value=getattr(asked, other))
+    reader = plugged.reader_of(asked.reader) if asked.reader else None
+    writer = plugged.writer_of(asked.writer) if asked.writer else None
+    if asked.reader_command:
+        reader = plugged.reader_command(asked.reader_command, timeout_s=asked.timeout)
+    if asked.writer_command:
+        writer = plugged.writer_command(asked.writer_command, timeout_s=asked.timeout)
+    return reader, writer
+
+
+def _shown(out: Out, found: Found, *, whole: bool) -> None:
+    if out.format != "table":
+        out.frame(found.frame())
+        return
+    frame = found.frame() if whole else found.frame("failed", "unsupported")
+    if out.limit is None and whole:
+        out.limit = max(1, frame.height)
+    if frame.height:
+        out.frame(frame)
+        out.lines("")
+    out.frame(found.counts())
+    out.lines(found.line)
+
+
+class _Progress:
+    """How many cases there were, on a terminal's stderr."""
+
+    def __init__(self) -> None:
+        self.count = self.failed = 0
+        self.is_seen = sys.stderr.isatty()
+
+    def told(self, outcome: Outcome) -> None:
+        self.count += 1
+        self.failed += outcome.outcome == "failed"
+        if self.is_seen:
+            sys.stderr.write(f"\r{self.count} cases, {self.failed} failed: {outcome.area:<40.40}")
+
+    def end(self) -> None:
+        if self.is_seen:
+            sys.stderr.write(f"\r{'':<80}\r")

@@ -1,0 +1,164 @@
+"""Deletion vectors: the positions of rows of one data file that are no more. Positions count rows of the file from 0, before any filter.
+
+file       01 | entry | entry …
+entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes of data
+32 bit     5e43f2d0 | roaring bitmap
+64 bit     d1d33964 | i64 LE n | n × (i32 LE high half, ascending | roaring bitmap of the low halves)
+
+{2, 3}     00000018  5e43f2d0 3a300000 01000000 0000 0100 10000000 0200 0300  c898f63d
+
+Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in the 64 bit form.
+Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lakekit.codec import roaring
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import Unsupported, ValueOutOfRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.codec.marks import Marks
+
+VERSION = 1
+MAGIC_32 = bytes.fromhex("5e43f2d0")
+MAGIC_64 = bytes.fromhex("d1d33964")
+ENTRY_EXTRA = 8
+"""Bytes of an entry besides its data: length and checksum."""
+
+
+class Range(NamedTuple):
+    """One entry of a file as the index manifest lists it."""
+
+    offset: int
+    length: int
+    cardinality: int
+
+
+def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: Marks | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The ascending positions of an entry's data, magic included. `limit` as in `bitmap.decode`. Raises `Corrupt`."""
+    cursor = Cursor(data, path=path, marks=marks)
+    magic = cursor.raw(4, "magic")
+    if magic == MAGIC_32:
+        with cursor.within(section="FORMAT 0.2"):
+            layout = roaring.read_layout(cursor, "positions")
+        cursor.finish("deletion vector")
+        return roaring.positions_of(layout, limit=limit)
+    if magic != MAGIC_64:
+        raise cursor.wrong(f"5e43f2d0 (32 bit) or d1d33964 (64 bit) wanted, {magic.hex()} found", "magic", at=0)
+    count = cursor.i64le("bitmaps")
+    if not 0 <= count * 12 <= cursor.left:
+        raise cursor.wrong(f"{count} bitmaps in {cursor.left} bytes", "bitmaps", at=4)
+    layouts: list[tuple[int, roaring.Layout]] = []
+    for _ in range(count):
+        at = cursor.tell
+        high = cursor.i32le("key")
+        if (layouts and high <= layouts[-1][0]) or high < 0:
+            raise cursor.wrong(f"key {high} out of order", "key", at=at)
+        with cursor.within(f"bitmap {len(layouts)}", section="FORMAT 0.2"):
+            layouts.append((high, roaring.read_layout(cursor, "positions", above=high << 32)))
+    cursor.finish("deletion vector")
+    sizes = [sum(layout.cards) for _, layout in layouts]
+    roaring.check_count(sum(sizes), len(data), limit, width=8, path=path)
+    out, at = np.empty(sum(sizes), np.uint64), 0
+    for (high, layout), size in zip(layouts, sizes, strict=True):
+        out[at : at + size] = roaring.positions_of(layout, limit=size)
+        out[at : at + size] |= np.uint64(high << 32)
+        at += size
+    return out
+
+
+def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+    """The data of an entry, magic included, of ascending positions; `bits` is 32 or 64 (`deletion-vectors.bitmap64`)."""
+    top = int(positions[-1]) if len(positions) else -1
+    if bits == 32:
+        if top >= 2**32:
+            msg = f"row position {top} needs deletion-vectors.bitmap64"
+            raise ValueOutOfRange(msg)
+        return MAGIC_32 + roaring.encode(positions)
+    out = [MAGIC_64, ((top >> 32) + 1).to_bytes(8, "little")]
+    wide = positions.astype(np.uint64)
+    for high in range((top >> 32) + 1):  # every key up to the last, as Java writes: gaps are empty bitmaps
+        begin, end = np.searchsorted(wide, np.array([high << 32, high + 1 << 32], np.uint64))
+        out += [high.to_bytes(4, "little"), roaring.encode(wide[begin:end] & np.uint64(0xFFFFFFFF))]
+    return b"".join(out)
+
+
+def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The positions of the entry at the cursor."""
+    start = cursor.tell
+    length = cursor.i32be("length")
+    data = cursor.raw(length, "data")
+    found = cursor.i32be("crc") & 0xFFFFFFFF
+    cursor.means(f"{found:08x}")
+    wanted = zlib.crc32(data)
+    if found != wanted:
+        raise cursor.wrong(f"checksum {found:08x} stored, {wanted:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
+    if cursor.marks is None:
+        return decode(data, limit=limit, path=cursor.path)
+    with cursor.marks.within(at=start + 4):
+        return decode(data, limit=limit, path=cursor.path, marks=cursor.marks)
+
+
+def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+    """The positions of an entry `length | data | crc`, wherever in a file it was cut from; bytes after it are ignored. Raises `Corrupt`."""
+    return read_entry(Cursor(data, path=path), limit=limit)
+
+
+def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
+    """`encode` of each of some vectors. Those of files with fewer than 2^32 rows are encoded at once, which costs about as much as one."""
+    if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
+        return [encode(positions, bits) for positions in vectors]
+    every, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
+    heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
+    bodies = [every[start:end].tobytes() for start, end in pairwise(ends.tolist())]
+    return [head if head is _NO_BITMAP else head + body for head, body in zip(heads, bodies, strict=True)]
+
+
+_NO_BITMAP = MAGIC_64 + bytes(8)
+_ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
+"""What a vector of 64 bits begins with where no position needs more than 32: how many bitmaps, and the first one's key."""
+
+
+def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+    """`length | data | crc`."""
+    return _entry(encode(positions, bits))
+
+
+def _entry(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
+
+
+def read_file(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+    """Every vector of an index file, in file order. Raises `Corrupt`, and `Unsupported` for a later version."""
+    cursor = Cursor(data, path=path, marks=marks)
+    version = cursor.u8("version")
+    if version != VERSION:
+        where = "" if path is None else f"{path}: "
+        msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
+        raise Unsupported(msg, feature="file.deletion-vectors", path=path)
+    found: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
+    while cursor.left:
+        with cursor.within(f"vector {len(found)}"):
+            found.append(read_entry(cursor))
+    return found
+
+
+def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[Range]]:
+    """An index file and where each vector is in it, as `_DELETIONS_VECTORS_RANGES` says it (the length differs between 32 and 64 bit)."""
+    out, ranges = bytearray([VERSION]), []
+    for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
+        entry = _entry(data)
+        ranges.append(Range(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
+        out += entry
+    return bytes(out), ranges

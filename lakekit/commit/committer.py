@@ -1,0 +1,197 @@
+"""Making what writers did visible: one commit, at most two snapshots, exactly once for each commit user and identifier.
+
+    publish(handle, messages, commit_user=user, identifier=7)                         APPEND, then COMPACT
+    publish(handle, messages, …, overwrite=Overwrite.static({"dt": "2024-03-31"}))    OVERWRITE, then COMPACT
+    publish(handle, (), …, overwrite=Overwrite.partitions([{"dt": "2024-03-31"}]))    drop partitions; `Overwrite.whole()`: truncate
+
+A commit has three outcomes (RELIABILITY D2): it returns, and the commit is there; it raises `CommitStateUnknown`, and the same call again finds out; it
+raises anything else, and nothing changed. Publishing what is there already returns the earlier commit. Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.commit import abort, try_commit, changes as gathered, contention, facts, overwrite as overwrites, commit_history
+from lakekit.commit.try_commit import Job, Made, Step
+from lakekit.commit.changes import NOTHING, Changes, Delta
+from lakekit.commit.draft import Draft
+from lakekit.commit.result import Commit
+from lakekit.errors import LakekitError
+from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
+from lakekit.model.manifest_entries import ADD, DELETE
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.options.frozendict import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.commit.overwrite import Overwrite
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.snapshot import Snapshot
+
+
+def publish(
+    handle: Handle,
+    messages: Sequence[CommitMessage],
+    *,
+    commit_user: str,
+    identifier: int,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    overwrite: Overwrite | None = None,
+    check_append: bool = False,
+    check_files: bool = False,
+    check_new: bool = False,
+    ignore_empty: bool | None = None,
+    is_new_user: bool = False,
+) -> Commit:
+    """Commits messages of all writers of a job.
+
+    `identifier`: never smaller than the user's last one; 2^63-1 for a user who commits once. `check_append`: files are checked against the newest
+    snapshot though they are only added, and must be there, as after a recovery; `check_files`: they must be there, and no more; `check_new`: no commit
+    since they were written may have added them. `ignore_empty`: whether nothing to do makes no snapshot; None: as the option
+    `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the name was drawn for this commit, so that no earlier one is
+    looked for.
+
+    Raises `InvalidOption` for facts that no snapshot can hold; `Conflict` where others changed what this commit needs, `RetriesExhausted` after
+    `commit.max-retries` lost races or `commit.timeout`: nothing changed, as after `StorageFailed`; `CommitStateUnknown` where nobody can tell: nothing is
+    deleted. Where rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, or who writes the rows again would have them
+    twice: `kinds` says what was made.
+    """
+    feature_check.check_writable(handle)
+    world = handle.world
+    job = Job(
+        handle=handle,
+        commit_user=facts.text("commit_user", commit_user),
+        identifier=facts.whole("identifier", identifier),
+        watermark=None if watermark is None else facts.whole("watermark", watermark),
+        properties=None if properties is None else Frozen(facts.texts("properties", properties)) or None,
+        started_ms=world.elapsed_ms(),
+    )
+    latest = _newest(handle)
+    steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
+    done = None if is_new_user or not steps else commit_history.committed(handle, commit_user, job.identifier, latest)
+    if done is not None:
+        return _again(job, steps, messages, done, latest)
+    if check_append or check_files:
+        abort.check_there(handle, messages)
+    if check_new:
+        abort.check_new(handle, messages, latest)
+    made: list[Made] = []
+    for step in steps:
+        try:
+            made.append(_made(job, step, messages, latest))
+        except LakekitError:
+            if not made or made[0].changes.is_empty:
+                raise
+            break
+        latest = made[-1].snapshot
+    if len(made) < len(steps) and is_new_user:
+        with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
+            abort.abort_compacted(handle, messages)
+    return outcome(job, made)
+
+
+def _newest(handle: Handle) -> Snapshot | None:
+    contention.leave_room(handle)
+    return snapshots.newest(handle)
+
+
+def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None:
+    """The commit of a user and identifier that is there already, None where there is none: for who would have to write rows first. Raises as `publish` does."""
+    now_ms = handle.world.elapsed_ms()
+    identifier = facts.whole("identifier", identifier)
+    job = Job(handle=handle, commit_user=facts.text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
+    done = commit_history.committed(handle, commit_user, identifier, snapshots.newest(handle))
+    if done is None:
+        return None
+    return outcome(job, _there(handle, done))
+
+
+def _made(job: Job, step: Step, messages: Sequence[CommitMessage], latest: Snapshot | None) -> Made:
+    draft = Draft(job.handle)
+    try:
+        made = try_commit.run(job, step, draft, latest)
+    finally:
+        if draft.in_doubt:
+            abort.doubt(job.handle, messages)
+    commit_history.remember(job.handle, job.commit_user, made.snapshot, made.snapshot)
+    return made
+
+
+def publish_once(handle: Handle, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
+    """`publish` by a user drawn for this commit. Where it fails, the files of the messages are deleted, but for those that a commit may have (`abandoned`)."""
+    try:
+        return publish(handle, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
+    except BaseException:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            abort.abort(handle, messages)
+        raise
+
+
+def _steps(job: Job, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None) -> list[Step]:
+    handle = job.handle
+    if ignore_empty is None:
+        given = handle.options.snapshot_ignore_empty_commit
+        ignore_empty = job.identifier == BATCH_IDENTIFIER if given is None else given
+    appended, compacted = gathered.appended(handle, messages), gathered.compacted(handle, messages)
+    found: list[Step] = []
+    if overwrite is not None:
+        if not overwrites.does_nothing(handle, overwrite, appended):
+            new = appended if len(compacted.delta) else overwrites.upgraded(handle, appended)
+            found.append(Step(changes=new, overwrite=overwrite, check=True))
+        compacted = replace(compacted, changelog=NOTHING)  # who replaces rows tells of nothing, whoever wrote the messages
+    elif not (ignore_empty and appended.is_empty):
+        found.append(Step(changes=appended, check=check_append or appended.kind != "APPEND"))
+    if not compacted.is_empty:
+        found.append(Step(changes=compacted, check=True))
+    return found
+
+
+def _again(job: Job, steps: Sequence[Step], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None) -> Commit:
+    """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
+    made = _there(job.handle, done)
+    own = None if latest is None else commit_history.own_newest(job.handle, job.commit_user, latest)
+    is_last = bool(done) and own is not None and own.id == done[-1].id
+    if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
+        with suppress(LakekitError) if len(steps) > 1 else nullcontext():
+            abort.check_compacted(job.handle, messages)
+            made.append(_made(job, steps[-1], messages, latest))
+    return outcome(job, made)
+
+
+def _there(handle: Handle, done: Sequence[Snapshot]) -> list[Made]:
+    """Snapshots that an earlier commit made, as if they had been made now."""
+    return [Made(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
+
+
+def _changes_of(handle: Handle, snapshot: Snapshot) -> Changes:
+    """The changes that a snapshot made, as its manifests tell them."""
+    return Changes(
+        kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
+        delta=Delta(read=meta.read_entries(handle, meta.manifest_files(handle, snapshot, "delta"))),
+        changelog=NOTHING,
+    )
+
+
+def outcome(job: Job, made: Sequence[Made]) -> Commit:
+    """What a job tells of the snapshots it made."""
+    deltas = [one.changes.delta for one in made]
+    written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else NOTHING)
+    return Commit(
+        table=job.handle.name,
+        snapshot_ids=tuple(one.snapshot.id for one in made),
+        commit_user=job.commit_user,
+        identifier=job.identifier,
+        kinds=tuple(one.snapshot.commit_kind for one in made),
+        added_file_count=sum(delta.count(ADD) for delta in deltas),
+        removed_file_count=sum(delta.count(DELETE) for delta in deltas),
+        row_count=written.row_count(ADD),
+        size_bytes=sum(delta.size_bytes(ADD) for delta in deltas),
+        duration_ms=job.handle.world.elapsed_ms() - job.started_ms,
+        retry_count=sum(one.retry_count for one in made),
+    )

@@ -1,0 +1,223 @@
+"""Whether a commit fits the table as it is now: six checks on columns, pure. Nothing is read here and nothing is changed.
+
+    base     the live files of the partitions that the commit touches, in the newest snapshot
+    delta    what the commit adds and deletes
+
+    1  a partition's files have one number of buckets                     (not for overwrites)
+    2  delta alone does not contradict itself
+    3  nothing is added twice, nothing is deleted that is not there          (3a: because its partition has expired)
+    4  append tables: a file is marked or compacted only with the deletion vector that the writer saw
+    5  key tables: above level 0, files of one level of a bucket share no keys
+    (6  row ids of data evolution: such tables are refused before)
+
+Source: ENGINE.md 5.5, `ConflictDetection`, `FileEntry.mergeEntries`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.codec.binary_columns import decode_columns
+from lakekit.errors import Conflict, Corrupt
+from lakekit.lsm.sorted_runs import sections
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.manifest_entries import ADD, DELETE
+from lakekit.model.index_file import DELETE as INDEX_DELETE, DELETION_VECTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.types import DataType
+
+_SHOWN = 10
+_ADVICE = (
+    "Nothing was committed. Two jobs rewrite the same files, most often two compactions: give compaction to one job (write-only=true for the others), then "
+    "write again"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """Who meets, and which partitions expire by their values: for messages alone."""
+
+    table: str
+    user: str
+    base_user: str
+    snapshot_id: int | None
+    is_expired: Callable[[bytes], bool] = lambda _: False
+
+
+LOOKED_AT = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+"""What the checks look at: the identity of files, their key ranges and places."""
+
+
+def check(base: Entries, delta: Entries, parties: Parties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
+    """Raises `Conflict` where `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
+    base, delta = base.select(LOOKED_AT), delta.select(LOOKED_AT)  # a filter copies every column it is given
+    if not overwrites:
+        bucket_counts(base, delta, parties)
+    codes = columns_of.identities(delta)
+    if _repeats(delta, codes):
+        raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
+    try:
+        alone = columns_of.merge([delta], codes)
+    except Corrupt:
+        raise _conflict("File deletion conflicts: the commit adds a file that it deletes", delta, parties) from None
+    try:
+        after = columns_of.merge([base, alone])
+    except Corrupt:
+        raise _conflict("File deletion conflicts: the commit adds files that are there already", _also(delta, base), parties) from None
+    left = after.filter(after.numbers("kind") == DELETE)
+    if len(left):
+        _expired(left, parties)
+        raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", left, parties)
+    if key_types:
+        key_ranges(after, delta, parties, key_types)
+
+
+def _expired(left: Entries, parties: Parties) -> None:
+    """Check 3a: files that are gone because all of their partitions expire."""
+    if all(parties.is_expired(partition) for partition in left.column("partition").unique().to_pylist()):  # scalar: one a partition
+        raise Conflict(
+            f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went with them. Nothing was committed. "
+            "Leave out rows that are older than partition.expiration-time; rows like them would stop the job again",
+            snapshot_id=parties.snapshot_id,
+            files=tuple(left.column("file_name").to_pylist()),
+        )
+
+
+def _repeats(delta: Entries, codes: NDArray[np.int64]) -> bool:
+    """Whether a file is added, or deleted, twice in a row. `codes`: which entries are of the same file."""
+    kinds = delta.numbers("kind")
+    order = np.argsort(codes, kind="stable")
+    return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
+
+
+def bucket_counts(base: Entries, delta: Entries, parties: Parties) -> None:
+    """Check 1. Numbers below 1 (dynamic, unaware, postponed) promise nothing and are left out."""
+    both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(("partition", "total_buckets", "file_name"))
+    counted = both.filter(both.numbers("total_buckets") > 0)
+    if not len(counted):
+        return
+    totals = counted.numbers("total_buckets")
+    groups = counted.column("partition").dictionary_encode().indices.to_numpy()
+    order = np.lexsort((np.arange(len(groups)), groups))
+    differs = (groups[order][1:] == groups[order][:-1]) & (totals[order][1:] != totals[order][:-1])
+    if differs.any():
+        at = int(np.flatnonzero(differs)[0])
+        before, now = totals[order[at]], totals[order[at + 1]]
+        raise buckets_changed(int(before), int(now), parties)
+
+
+def buckets_changed(before: int, now: int, parties: Parties) -> Conflict:
+    """The error of check 1."""
+    return Conflict(
+        f"Total buckets of a partition of {parties.table} changed from {before} to {now} without overwrite. Nothing was committed. The writer of "
+        f"{parties.user} opened the table under another bucket number; open it again, and rescale partitions by an overwrite",
+        snapshot_id=parties.snapshot_id,
+    )
+
+
+def key_ranges(after: Entries, delta: Entries, parties: Parties, key_types: Sequence[DataType]) -> None:
+    """Check 5 for the buckets and levels that `delta` adds files to; `after` is what would be live."""
+    fresh = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
+    if not len(fresh):
+        return
+    placed = after.filter(after.numbers("level") > 0)
+    both = columns_of.concat([placed.select(_RUN), fresh.select(_RUN)])
+    group = _runs(both)
+    touched = np.isin(group[: len(placed)], group[len(placed) :])
+    some, groups = placed.filter(touched), group[: len(placed)][touched]
+    low, high = (decode_columns(some.column(name), key_types) for name in ("min_key", "max_key"))
+    known = ~np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in (*low, *high)])
+    rows = np.flatnonzero(known)
+    if not len(rows):
+        return
+    nothing = np.zeros(len(rows), np.int64)
+    found = sections(
+        [column.take(rows) for column in low],
+        [column.take(rows) for column in high],
+        levels=nothing,
+        min_sequence=nothing,
+        max_sequence=nothing,
+        buckets=groups[rows],
+    )
+    meeting = np.concatenate([np.zeros(0, np.int64), *(files for files in found if len(files) > 1)])
+    if len(meeting):
+        raise _conflict("LSM conflicts: files of one level would share keys", some.take(rows[meeting]), parties)
+
+
+_RUN = ("partition", "bucket", "level")
+
+
+def _runs(entries: Entries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A number for each entry, equal where partition, bucket and level are."""
+    code = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
+    for name in ("bucket", "level"):
+        member = entries.numbers(name).astype(np.int64)
+        code = code * (int(member.max()) - int(member.min()) + 1) + member - int(member.min())
+    return np.unique(code, return_inverse=True)[1].reshape(-1)
+
+
+# ---- deletion vectors of append tables -------------------------------------------------------------------------------------------------------------------
+
+
+def vectors(base: Entries, delta: Entries, live: Iterable[IndexEntry], changes: Sequence[IndexEntry], parties: Parties) -> None:
+    """Check 4. `live` are the index files of the newest snapshot, `changes` those that the commit adds and deletes."""
+    now = {(entry.partition, found.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for found in entry.ranges}
+    seen: dict[tuple[bytes, str], str] = {}
+    marked: set[tuple[bytes, str]] = set()
+    for entry in changes:
+        for found in entry.ranges if entry.index_type == DELETION_VECTORS else ():
+            if entry.kind == INDEX_DELETE:
+                seen[entry.partition, found.file_name] = entry.file_name
+            else:
+                marked.add((entry.partition, found.file_name))
+    there = _names(base)
+    added = _names(delta.filter(delta.numbers("kind") == ADD))  # some only move to another level: their vectors stay theirs
+    unknown = marked - there - added
+    if unknown:
+        raise Conflict(
+            f"Trying to create deletion vectors on files of {parties.table} which are not live: {_some(name for _, name in unknown)}. {_ADVICE}",
+            snapshot_id=parties.snapshot_id,
+            files=tuple(sorted(name for _, name in unknown)),
+        )
+    touched = marked | (_names(delta.filter(delta.numbers("kind") == DELETE)) - added)
+    stale = [key for key in touched if now.get(key) != seen.get(key)]
+    if stale:
+        raise Conflict(
+            f"File deletion conflicts: rows of {_some(name for _, name in stale)} were deleted by another commit (of {parties.base_user}) meanwhile. {_ADVICE}",
+            snapshot_id=parties.snapshot_id,
+            files=tuple(sorted(name for _, name in stale)),
+        )
+
+
+def _names(entries: Entries) -> set[tuple[bytes, str]]:
+    return set(zip(entries.column("partition").to_pylist(), entries.column("file_name").to_pylist(), strict=True))
+
+
+# ---- what to say -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _also(delta: Entries, base: Entries) -> Entries:
+    """The entries of delta whose names are in base too."""
+    return delta.filter(np.isin(delta.column("file_name").to_numpy(zero_copy_only=False), base.column("file_name").to_numpy(zero_copy_only=False)))
+
+
+def _conflict(why: str, which: Entries, parties: Parties) -> Conflict:
+    names = which.column("file_name").to_pylist()
+    at = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
+    return Conflict(f"{why} in {parties.table}: {_some(names)}.{at} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more

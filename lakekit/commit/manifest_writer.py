@@ -1,0 +1,188 @@
+"""Manifests and manifest lists of a commit, and the merging of small manifests.
+
+    base of the new snapshot  =  merged(base + delta of the snapshot before)          delta of the new snapshot  =  its own entries
+
+Merging reads what it must: manifests that only add files are joined as the bytes they are. Source: FORMAT.md 4.2, 4.6, ENGINE.md 5.3;
+`ManifestFileMerger`, `ManifestFile`, `SimpleStatsCollector`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.codec import avro_container
+from lakekit.commit import partition_ranges
+from lakekit.metadata import manifest_reader as meta
+from lakekit.model import manifest_entries as columns_of, entry_files, manifests
+from lakekit.model.manifest_entries import ADD, DELETE
+from lakekit.model.manifests import ManifestFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.commit.changes import Delta
+    from lakekit.commit.draft import Draft
+    from lakekit.model.manifest_entries import Entries
+
+LEAST_JOINED = 2
+"""So many manifests are joined at least."""
+FACTS = 1000
+"""Up to so many entries are written one by one; more as columns."""
+
+
+def write_list(draft: Draft, files: Sequence[ManifestFile]) -> tuple[str, int]:
+    """A manifest list's name and size."""
+    data = manifests.encode_list(files, **draft.how)
+    name = draft.write("manifest-list", data)
+    meta.remember_list(draft.handle, name, files)
+    return name, len(data)
+
+
+def write_delta(draft: Draft, delta: Delta) -> list[ManifestFile]:
+    """What a commit adds and deletes, as manifests; none where there is nothing."""
+    if delta.read is not None or len(delta.rows) > FACTS:
+        return write_entries(draft, delta.entries)
+    if not delta.rows:
+        return []
+    data = entry_files.encode_rows(delta.rows, **draft.how)
+    kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
+    name = draft.write("manifest", data)
+    meta.remember_entries(draft.handle, name, delta)
+    levels, first = [file.level for file in files], [file.first_row_id for file in files]
+    return [
+        ManifestFile(
+            name=name,
+            size_bytes=len(data),
+            num_added_files=kinds.count(ADD),
+            num_deleted_files=kinds.count(DELETE),
+            partition_stats=partition_ranges.of_partitions(Counter(partitions), draft.handle.schema.partition_fields),
+            schema_id=max(file.schema_id for file in files),
+            min_bucket=min(buckets),
+            max_bucket=max(buckets),
+            min_level=min(levels),
+            max_level=max(levels),
+            min_row_id=None if None in first else min(first),
+            max_row_id=None if None in first else max(file.first_row_id + file.row_count for file in files) - 1,
+        )
+    ]
+
+
+def write_entries(draft: Draft, entries: Entries) -> list[ManifestFile]:
+    """Entries as manifests of about `manifest.target-file-size`; none where there are no entries."""
+    if not len(entries):
+        return []
+    target = max(draft.handle.options.manifest_target_file_size_bytes, 1)
+    data = entry_files.encode(entries, **draft.how)
+    pieces = min(-(-len(data) // target), len(entries))
+    if pieces == 1:
+        return [_written(draft, data, entries)]
+    cuts = np.linspace(0, len(entries), pieces + 1).astype(np.int64)
+    parts = [entries.slice(int(start), int(end)) for start, end in pairwise(cuts)]
+    return [_written(draft, entry_files.encode(part, **draft.how), part) for part in parts]
+
+
+def _written(draft: Draft, data: bytes, entries: Entries) -> ManifestFile:
+    name = draft.write("manifest", data)
+    kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
+    encoded = entries.column("partition").dictionary_encode()
+    counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
+    first_rows = entries.column("first_row_id")
+    has_rows = first_rows.null_count == 0
+    first = first_rows.to_numpy() if has_rows else np.zeros(0, np.int64)
+    made = ManifestFile(
+        name=name,
+        size_bytes=len(data),
+        num_added_files=int((kinds == ADD).sum()),
+        num_deleted_files=int((kinds == DELETE).sum()),
+        partition_stats=partition_ranges.of_partitions(dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.handle.schema.partition_fields),
+        schema_id=int(entries.numbers("schema_id").max()),
+        min_bucket=int(buckets.min()),
+        max_bucket=int(buckets.max()),
+        min_level=int(levels.min()),
+        max_level=int(levels.max()),
+        min_row_id=int(first.min()) if has_rows else None,
+        max_row_id=int((first + entries.numbers("row_count")).max()) - 1 if has_rows else None,
+    )
+    meta.remember_entries(draft.handle, name, entries)
+    return made
+
+
+# ---- merging -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def merged(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """The manifests of a snapshot's base list: those of the snapshot before, small ones merged. What is live stays live."""
+    found = _full(draft, files)
+    return _minor(draft, files) if found is None else found
+
+
+def _full(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile] | None:
+    """Every manifest that is small or deletes something rewritten without deletions, once they weigh enough; None: not yet."""
+    options = draft.handle.options
+    target = options.manifest_target_file_size_bytes
+    must = [file for file in files if file.num_deleted_files or file.size_bytes < target]
+    if sum(file.size_bytes for file in must) < options.manifest_full_compaction_threshold_size_bytes:
+        return None
+    entries = meta.read_entries(draft.handle, must)
+    deleted = entries.filter(entries.numbers("kind") == DELETE)
+    chosen = {file.name for file in must}
+    if len(deleted):
+        fields = draft.handle.schema.partition_fields
+        partitions = partition_ranges.values_of(deleted.column("partition").unique().to_pylist(), fields)
+        others = [file for file in files if file.name not in chosen and partition_ranges.may_hold(file, partitions, fields)]
+        chosen |= {file.name for file in others if _names_any(meta.read_entries(draft.handle, [file]), deleted)}
+    rewritten = [file for file in files if file.name in chosen]
+    if len(rewritten) < LEAST_JOINED:
+        return None
+    live = columns_of.fold([meta.read_entries(draft.handle, rewritten)])
+    return [file for file in files if file.name not in chosen] + write_entries(draft, live)
+
+
+def _names_any(entries: Entries, deleted: Entries) -> bool:
+    """Whether one of the deleted files is among the entries."""
+    group = columns_of.identities(columns_of.concat([entries, deleted]))
+    return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
+
+
+def _minor(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """Groups of neighbours that reach the target size merged, and the last ones where they are many."""
+    options = draft.handle.options
+    found: list[ManifestFile] = []
+    group: list[ManifestFile] = []
+    size = 0
+    for file in files:
+        group.append(file)
+        size += file.size_bytes
+        if size >= options.manifest_target_file_size_bytes:
+            found += _joined(draft, group)
+            group, size = [], 0
+    return found + (_joined(draft, group) if len(group) >= options.manifest_merge_min_count else group)
+
+
+def _joined(draft: Draft, group: list[ManifestFile]) -> list[ManifestFile]:
+    if len(group) < LEAST_JOINED:
+        return group
+    if not any(file.num_deleted_files for file in group):
+        copied = _copied(draft, group)
+        if copied is not None:
+            return [copied]
+    return write_entries(draft, columns_of.merge([meta.read_entries(draft.handle, group)]))
+
+
+def _copied(draft: Draft, group: list[ManifestFile]) -> ManifestFile | None:
+    """Manifests that only add files as one, their records copied as bytes; None where their bytes cannot stand in one file."""
+    if draft.how["kind"] != "avro":
+        return None
+    containers = [avro_container.open_container(data) for data in meta.read_bytes(draft.handle, group) if avro_container.is_avro(data)]
+    texts = {container.metadata["avro.schema"] for container in containers}
+    counts = [file.num_added_files for file in group]
+    if len(containers) < len(group) or len(texts) > 1 or [container.count for container in containers] != counts:
+        return None
+    data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
+    if len(data) > 2 * draft.handle.options.manifest_target_file_size_bytes:
+        return None
+    return partition_ranges.together(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.handle.schema.partition_fields)

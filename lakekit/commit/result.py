@@ -1,0 +1,62 @@
+"""What a commit did: `Commit`, the answer of every write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakekit.draw import html, cards
+from lakekit.draw.humanize import count, plural, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One finished commit. `snapshot_ids` are the snapshots it made, one for each of `kinds`; none where there was nothing to do.
+
+    Rows and the compaction that they ask for are two kinds, and only the rows are promised: a compaction that another one was faster than, or that failed, is
+    left out, and a later one does it.
+
+    Files are data files: those added, and those no longer live. `row_count` counts the rows of the files that were written (of a compaction alone: of the
+    files it made), `size_bytes` the bytes of all files added. `retry_count` says how often another writer was faster.
+    """
+
+    table: str
+    snapshot_ids: tuple[int, ...]
+    commit_user: str
+    identifier: int
+    kinds: tuple[str, ...]
+    added_file_count: int
+    removed_file_count: int
+    row_count: int
+    size_bytes: int
+    duration_ms: float
+    retry_count: int
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The last snapshot that the commit made; None: it made none."""
+        return self.snapshot_ids[-1] if self.snapshot_ids else None
+
+    @property
+    def _title(self) -> str:
+        if not self.snapshot_ids:
+            return f"{self.table} · nothing to commit"
+        made = " · ".join(f"snapshot {number} {kind}" for number, kind in zip(self.snapshot_ids, self.kinds, strict=True))
+        return f"{self.table} · {made}"
+
+    @property
+    def _facts(self) -> list[tuple[str, object]]:
+        found: list[tuple[str, object]] = [
+            ("added", f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, {size(self.size_bytes)}"),
+            ("removed", plural(self.removed_file_count, "file")),
+            ("user", self.commit_user),
+            ("took", f"{count(round(self.duration_ms))} ms" + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else "")),
+        ]
+        return found if self.snapshot_ids else found[2:]
+
+    def __str__(self) -> str:
+        return cards.card(self._title, self._facts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html.card(self._title, self._facts)

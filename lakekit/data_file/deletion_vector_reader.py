@@ -1,0 +1,93 @@
+"""Deleted rows: from index entries to the row positions of each data file that are no more.
+
+    load(handle, {"data-1.parquet": entry, "data-2.parquet": entry})   ->   {"data-1.parquet": [2, 3], "data-2.parquet": [1]}
+
+One read per index file, of the stretch that holds the vectors asked for. Every vector is held against what the index manifest says of it: its length (32 bit
+vectors are listed by their data's, 64 bit ones by the whole entry's), its number of positions, and against its checksum.
+
+Source: FORMAT.md 8, `DeletionVectorsIndexFile`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.codec import index_files
+from lakekit.codec.index_files import ENTRY_EXTRA, MAGIC_64
+from lakekit.errors import Corrupt
+from lakekit.data_file.paths import partition_path
+from lakekit.data_file.verification import lost
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.index_file import DeletionRange, IndexEntry
+
+    Positions = NDArray[np.uint32] | NDArray[np.uint64]
+
+_VERSION = b"\x01"
+_HEAD_BYTES = 8
+"""An entry's length field and magic."""
+
+
+def load(handle: Handle, vectors: Mapping[str, IndexEntry]) -> dict[str, Positions]:
+    """The ascending positions of the deleted rows of each data file; `vectors` says which index file holds its vector.
+
+    Raises `FileMissing` and `Corrupt`, with the path of the index file.
+    """
+    by_index: dict[str, tuple[IndexEntry, list[DeletionRange]]] = {}
+    for name, entry in vectors.items():
+        path = index_path(handle, entry)
+        found = next((part for part in entry.ranges if part.file_name == name), None)
+        if found is None:
+            raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
+        by_index.setdefault(path, (entry, []))[1].append(found)
+    parts = each(lambda item: _of_index(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
+    return {name: positions for part in parts for name, positions in part.items()}
+
+
+def index_path(handle: Handle, entry: IndexEntry) -> str:
+    """Where an index file lies."""
+    where = partition_path(handle, entry.partition)
+    return handle.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
+
+
+def _of_index(handle: Handle, path: str, entry: IndexEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
+    if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
+        raise Corrupt(f"{path}: the index manifest lists a deletion vector before its first byte", path=path, field="_DELETIONS_VECTORS_RANGES")
+    first = min(part.offset for part in ranges)
+    end = max(part.offset + part.length + ENTRY_EXTRA for part in ranges)
+    size = entry.file_size_bytes
+    if any(part.offset + part.length > size for part in ranges):
+        raise Corrupt(f"{path}: a deletion vector beyond its end at {size} bytes", path=path, field="_DELETIONS_VECTORS_RANGES")
+    try:
+        data = handle.storage.read(path, first, min(end, size) - first)
+    except FileMissing as missing:
+        raise lost(handle, path, None, None) from missing
+    if len(data) < min(end, size) - first:
+        raise Corrupt(f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE")
+    return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}
+
+
+def _vector(data: bytes, said: DeletionRange, path: str) -> Positions:
+    """One vector, checked against what the index manifest says of it."""
+    where = f"{path}: the deletion vector of {said.file_name} at offset {said.offset}"
+    if len(data) < _HEAD_BYTES:
+        raise Corrupt(f"{where} is cut off", path=path, offset=said.offset, field="length")
+    length, wide = int.from_bytes(data[:4], "big"), data[4:8] == MAGIC_64
+    if length + (ENTRY_EXTRA if wide else 0) != said.length:
+        raise Corrupt(f"{where} has a length of {length}, the index manifest says {said.length}", path=path, offset=said.offset, field="length")
+    try:
+        found = index_files.decode_entry(data[: length + ENTRY_EXTRA], limit=said.cardinality)
+    except Corrupt as damaged:
+        at = None if damaged.offset is None else damaged.offset + said.offset
+        raise type(damaged)(f"{where}: {damaged.message}", path=path, offset=at, field=damaged.field) from None
+    if said.cardinality is not None and len(found) != said.cardinality:
+        raise Corrupt(f"{where} holds {len(found)} rows, the index manifest says {said.cardinality}", path=path, offset=said.offset, field="_CARDINALITY")
+    return found

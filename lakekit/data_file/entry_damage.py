@@ -1,0 +1,81 @@
+"""What is wrong with the values of manifest entries, with the path of the manifest that holds them.
+
+Entries of many manifests are decoded together, and their partitions, keys and names are looked at where they are needed, where nobody knows any more which
+manifest a row came from. Only where one is found to be wrong are the manifests looked at one by one.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec import binary_columns
+from lakekit.errors import Corrupt, LakekitError
+from lakekit.data_file.deletion_vector_reader import index_path
+from lakekit.data_file.paths import data_file_paths, partition_values
+from lakekit.metadata import manifest_reader
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.data_file import EMPTY_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.manifest_reader import Which
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.snapshot import Snapshot
+
+_LISTS: tuple[Which, ...] = ("all", "changelog")
+_ROWS = ("key_min", "key_max", "value_min", "value_max")
+
+
+@contextmanager
+def manifest_named(handle: Handle, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
+    """Around what reads entries of a snapshot: `Corrupt` that names no file gets the path of the manifest that is to blame, else of the snapshot."""
+    try:
+        yield
+    except Corrupt as wrong:
+        snapshot = find_snapshot() if wrong.path is None else None
+        if snapshot is None:
+            raise
+        raise with_manifest(handle, snapshot, wrong) from None
+
+
+def with_manifest(handle: Handle, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
+    """The same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
+    try:
+        files = [file for which in _LISTS for file in manifest_reader.manifest_files(handle, snapshot, which)]
+        for file, entries in zip(files, manifest_reader.read_each(handle, files), strict=True):
+            if _is_wrong(handle, entries):
+                return wrong.at(handle.layout.manifest(file.name))
+        for entry in manifest_reader.index_entries(handle, snapshot):
+            try:
+                index_path(handle, entry)
+            except Corrupt:
+                return wrong.at(handle.layout.manifest(str(snapshot.index_manifest)))
+    except LakekitError:
+        pass
+    return wrong.at(handle.layout.snapshot(snapshot.id))
+
+
+def _is_wrong(handle: Handle, entries: Entries) -> bool:
+    """Whether a value of an entry is not what its place in the table says."""
+    key_types = [field.type for field in handle.schema.key_fields]
+    try:
+        data_file_paths(handle, entries)
+        for partition in entries.column("partition").unique().to_pylist():  # scalar: one a partition
+            partition_values(handle, partition)
+            if not handle.schema.partition_keys and partition != EMPTY_ROW:
+                return True
+        for name in ("min_key", "max_key") if key_types else ():
+            rows = entries.column(name)
+            binary_columns.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)
+        for name in _ROWS:
+            binary_columns.decode_columns(entries.column(name), [])
+        columns_of.standing(entries)
+    except Corrupt:
+        return True
+    return False

@@ -1,0 +1,47 @@
+"""Names of new data files: one counter and one UUID for all files that a writer makes in a bucket, changelog files included.
+
+    data-f0a2…-0.parquet   changelog-f0a2…-1.orc   data-f0a2…-2.zst.parquet
+
+Source: FORMAT.md 1.3, `DataFilePathFactory`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakekit.metadata.table_context import Handle
+    from lakekit.options.table_options import TableOptions
+
+EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
+"""`file.compression` -> what a file's name says of it; other names stand for themselves."""
+
+
+class FileNames:
+    """The names that one writer gives in one bucket. `prefix` is that of data files; safe between threads."""
+
+    __slots__ = ("_numbers", "_turns", "prefix", "uuid")
+
+    def __init__(self, prefix: str, uuid: str) -> None:
+        self.prefix, self.uuid = prefix, uuid
+        self._numbers, self._turns = itertools.count(), itertools.count()  # next() is one step of the interpreter
+
+    def next(self, extension: str, *, prefix: str | None = None) -> str:
+        """The next name, with `extension` after the dot; `prefix` stands in for that of data files."""
+        return f"{self.prefix if prefix is None else prefix}{self.uuid}-{next(self._numbers)}.{extension}"
+
+    def turn(self, places: int) -> int:
+        """Which of so many places is next, each in turn."""
+        return next(self._turns) % places
+
+
+def file_names(handle: Handle) -> FileNames:
+    """Names for a new writer of one bucket of a table."""
+    return FileNames(handle.options.data_file_prefix, handle.world.new_id())
+
+
+def extension(options: TableOptions, format_name: str, compression: str) -> str:
+    """What follows the dot of a data file's name: its format, and its compression where the table says so."""
+    shown = EXTENSIONS.get(compression.lower(), compression.lower())
+    return f"{shown}.{format_name}" if shown and options.file_suffix_include_compression else format_name

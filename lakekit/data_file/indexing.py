@@ -1,0 +1,155 @@
+"""File indexes, made while a data file is written: in its manifest entry where they are small, else in a file beside it.
+
+    file-index.bloom-filter.columns = name,attrs[color]      columns, and keys of maps (rows without the key count as null)
+
+Source: FORMAT.md 9.1 and 9.2, `DataFileIndexWriter`, `FileIndexOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit import plugins
+from lakekit.file_index import container as index_container
+from lakekit.columns import col
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.options.frozendict import Frozen
+from lakekit.types import STRINGS, part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.options.table_options import TableOptions
+    from lakekit.types import DataType, Field
+
+_PREFIX = "file-index"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """One index wanted: `name` is what the container calls the column, `map_key` the key of a map whose values are indexed."""
+
+    kind: str
+    name: str
+    column: str
+    map_key: str | None
+    type: DataType
+    options: Mapping[str, str]
+
+
+def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[Index, ...]:
+    """The indexes that a table's options ask for.
+
+    Raises `InvalidOption` for a column that is not there, or an option of a column that has no such index, which the reference refuses when it writes;
+    `Unsupported` for a type no index takes.
+    """
+    _check_asked(options)
+    return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
+
+
+def unread(indexes: Sequence[Index], options: TableOptions) -> Iterator[str]:
+    """What the options say of indexes that nobody reads, the reference neither: words mistyped."""
+    for index in indexes:
+        known: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
+        for option in index.options.keys() - known:
+            of_it = f"takes {' and '.join(known)}" if known else "has no options"
+            yield f"nobody reads the option {option!r} of the {index.kind} index of {index.name}: {index.kind} {of_it}"
+    for key in options.given:
+        prefix, _, rest = key.partition(".")
+        kind, _, word = rest.partition(".")
+        if prefix == _PREFIX and kind in plugins.names("file_index") and "." not in word and word != "columns":
+            yield f"nobody reads the option {key!r}; did you mean '{_PREFIX}.{kind}.columns'?"
+
+
+def _check_asked(options: TableOptions) -> None:
+    for kind, columns in options.file_indexes.items():
+        if not columns:
+            key = f"{_PREFIX}.{kind}.columns"
+            raise InvalidOption(f"option {key!r} names no column. Name some, or take the option away", key=key, value="")
+    for key, value in options.given.items():
+        prefix, _, rest = key.partition(".")
+        kind, _, rest = rest.partition(".")
+        column = rest.rpartition(".")[0]
+        if prefix != _PREFIX or not column or "." in column:  # the reference passes over columns with dots
+            continue
+        named = options.file_indexes.get(kind, {})
+        if column not in named and not any(name.startswith(f"{column}[") for name in named):
+            asked = f"'{_PREFIX}.{kind}.columns' names {', '.join(named)}" if named else f"there is no '{_PREFIX}.{kind}.columns'"
+            raise InvalidOption(
+                f"option {key!r} is of an index that is not asked for: {asked}. Name {column} there, or take this one away", key=key, value=value
+            )
+
+
+def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> Index:
+    column, bracket, rest = name.partition("[")
+    nested = bool(bracket) and rest.endswith("]") and not schema.has(name)
+    key = f"{_PREFIX}.{kind}.columns"
+    if not schema.has(column if nested else name):
+        raise InvalidOption(f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}", key=key, value=name)
+    field = schema.field(column if nested else name)
+    t = _value_type(field, key, name) if nested else field.type
+    module: Any = plugins.load("file_index", kind)
+    takes = getattr(module, "takes", None)
+    if t.root not in module.TYPES or (takes is not None and not takes(t)):
+        msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
+        raise Unsupported(msg, feature=f"file-index.{kind}")
+    return Index(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=Frozen(given))
+
+
+def _value_type(field: Field, key: str, name: str) -> DataType:
+    if field.type.root != "MAP" or part(field.type.key).root not in STRINGS:
+        raise InvalidOption(f"option {key!r} names {name!r}, but {field.name} is {field.type}, not a map of texts", key=key, value=name)
+    return part(field.type.value)
+
+
+class Indexing:
+    """The values of indexed columns of one file, until the indexes are made of them."""
+
+    __slots__ = ("_columns", "_indexes", "_parts")
+
+    def __init__(self, indexes: Sequence[Index]) -> None:
+        self._indexes = tuple(indexes)
+        self._columns = tuple({(index.column, index.map_key): _values(index) for index in indexes}.items())
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Takes rows of the file, in order."""
+        if self._indexes:
+            self._parts.append(frame.select(expr.alias(str(i)) for i, (_, expr) in enumerate(self._columns)))
+
+    def container(self) -> bytes:
+        """All indexes of the file."""
+        table = pl.concat(self._parts)
+        arrays = {place: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest()) for i, (place, _) in enumerate(self._columns)}
+        found: dict[str, dict[str, bytes | None]] = {}
+        for index in self._indexes:
+            module: Any = plugins.load("file_index", index.kind)
+            values = arrays[index.column, index.map_key]
+            payload = module.build(values, index.type, index.options)
+            is_empty = values.null_count == len(values) and getattr(module, "NEEDS_VALUES", False)
+            found.setdefault(index.name, {})[index.kind] = None if is_empty else payload
+        return index_container.encode(found)
+
+    def put(self, handle: Handle, path: str) -> tuple[bytes | None, tuple[str, ...]]:
+        """(bytes for the manifest entry, names of extra files): writes the file at `path` where the indexes are too big for a manifest."""
+        if not self._indexes:
+            return None, ()
+        data = self.container()
+        if len(data) <= handle.options.file_index_in_manifest_threshold_bytes:
+            return data, ()
+        with handle.storage.open_write(path) as sink:
+            sink.write(data)
+        return None, (path.rpartition("/")[2],)
+
+
+def _values(index: Index) -> pl.Expr:
+    column = col(index.column)
+    if index.map_key is None:
+        return column
+    entry = pl.element().filter(pl.element().struct.field("key") == index.map_key).struct.field("value")
+    return column.list.eval(entry).list.get(0, null_on_oob=True)

@@ -1,0 +1,464 @@
+"""Data files as one LazyFrame of the table's own columns.
+
+    scan_files(handle, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deletions={…})
+
+Neighbours of one format whose schemas ask for the same physical columns share one native scan; each scan's columns are renamed, cast and filled to what the
+table has today (`evolve`); the scans follow each other in the order of the files. Rows are left out by position: the scan counts rows over all its files,
+and one set of positions is dropped. Filters and projections on the frame reach the scans.
+
+Before anything runs, every file is looked at once: it is there, has the size its manifest says, ends as its format does, and what the footer and
+the page headers of a Parquet file say is within bounds (`page_headers`). So that most damage is named by path before the first row, and none makes
+Polars end the process. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
+reads (`refused` translates that for callers who collect).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
+from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
+from lakekit.data_file import positions, unheld
+from lakekit.data_file.schema_evolution import Evolution, evolution
+from lakekit.data_file.verification import AT_ONCE, lost, other_size, present, whole
+from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import schemas
+from lakekit.storage import polars_paths
+from lakekit.storage.protocol import FileMissing
+from lakekit.types import Field
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.table_schema import TableSchema
+
+SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
+VALUE_KIND: Final = "_VALUE_KIND"
+_SYSTEM = {
+    SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),
+    VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),
+    LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),
+    FILE: Field(FILE, "STRING NOT NULL"),
+}
+
+_MOST_ROWS = 2**32 - 2
+"""Rows that one scan counts; Polars' row numbers have 32 bits."""
+_WRITER_VERSION = "parquet.writer.version"
+_TAIL_BYTES = 1 << 16
+_AROUND_BYTES = 12
+"""What a Parquet file has around its footer at least: the magic at both ends, and the footer's length."""
+_MARK_BYTES = 200
+"""About what it takes to remember that a file was looked at."""
+_SCHEMA_BYTES = 256
+"""Bytes of a Parquet footer that a column's name and type hardly ever need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one call asks for."""
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    system: tuple[str, ...]
+    row_index: str | None
+    dropped: Mapping[str, NDArray[np.unsignedinteger]]
+    kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether files hold sequence number and kind."""
+        return bool(self.handle.schema.primary_keys)
+
+    def is_positional(self, file: DataFile) -> bool:
+        """Whether rows of that file are chosen or named by their position."""
+        return self.row_index is not None or file.name in self.dropped or file.name in self.kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Files that one scan reads; `start` is how many rows come before them, `unheld` are partition columns that they may lack."""
+
+    format_name: str
+    evolution: Evolution
+    native: bool
+    start: int
+    unheld: tuple[Field, ...] = ()
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the manifest says they hold."""
+        return sum(file.row_count for file in self.files)
+
+
+def scan_files(
+    handle: Handle,
+    files: Sequence[DataFile],
+    paths: Sequence[str],
+    fields: Sequence[Field],
+    *,
+    system: Sequence[str] = (),
+    deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
+    row_masks: Mapping[str, BitMap | NDArray[np.unsignedinteger]] | None = None,
+    row_index: str | None = None,
+    filters: Sequence[pl.Expr] = (),
+    snapshot_id: int | None = None,
+) -> pl.LazyFrame:
+    """The rows of `files`, which lie at `paths`, in that order, with the columns `fields` (of today's schema), then those of `system`.
+
+    `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold none: all +I, numbered from the file's smallest), `columns.LEVEL`,
+    `columns.FILE` (its name). `deletions`: positions of rows that are no more, ascending, by file name; `row_masks`: positions that may match, the others
+    are left out. `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result.
+    `snapshot_id` is for errors.
+
+    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change) before anything runs; running the frame
+    may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that a file holds in columns of its own, with the file's path.
+    Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
+    """
+    job = Job(
+        handle=handle,
+        fields=tuple(fields),
+        system=tuple(system),
+        row_index=row_index,
+        dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
+        kept=row_masks or {},
+    )
+    by_schema = {number: _evolution(job, schemas.written(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
+    columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
+    there = present(handle, files, paths, snapshot_id, columns=columns)
+    groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
+    frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
+    if not frames:
+        wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(handle))
+        index = {} if row_index is None else {row_index: pl.get_index_type()}
+        frames = [pl.LazyFrame(schema={**index, **wanted})]
+    whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+    for condition in filters:
+        whole = whole.filter(condition)
+    return whole
+
+
+def _unit(handle: Handle) -> str | None:
+    return handle.options.lakekit_timestamp_unit
+
+
+# ---- groups --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> Iterator[Group]:
+    """Neighbours that one scan can read, in the order of the files."""
+    second = {number for number in by_schema if _is_second_version(job, number)}
+    first = start = rows = 0
+    key: tuple[object, ...] = ()
+    lacking = unheld.asked(job.handle, job.fields)
+    doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
+    shredded = _shredded(job.handle, files, paths, by_schema)
+    opens_natively = bool(paths) and job.handle.storage.polars(paths[0]) is not None
+    for at, (file, path) in enumerate(zip(files, paths, strict=True)):
+        # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
+        native = file.format_name == "parquet" and opens_natively and at not in shredded
+        if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
+            native = not parquet.undecodable(footer_source(job.handle, file, path), path)
+        folder = path.rpartition("/")[0] if doubts[at] and not native else ""
+        mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_apart(job, file, native=native))
+        if at and (mine != key or rows + file.row_count > _MOST_ROWS):
+            yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+            first, start, rows = at, start + rows, 0
+        key = mine
+        rows += file.row_count
+    if len(files):
+        yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+
+
+def _is_second_version(job: Job, schema_id: int) -> bool:
+    """Whether files of a schema may be of the format's second version."""
+    written = schemas.written(job.handle, schema_id)
+    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options))
+
+
+def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], **facts: Any) -> Group:
+    one = files[0]
+    return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
+
+
+def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
+    """What, beside format and columns, files of one scan have in common."""
+    if LEVEL in job.system:
+        yield file.level
+    if (FILE in job.system and not native) or (SEQUENCE_NUMBER in job.system and not job.is_keyed):
+        yield file.name
+
+
+def _evolution(job: Job, schema: TableSchema) -> Evolution:
+    handle = job.handle
+    physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
+    zone = handle.options.lakekit_java_time_zone
+    return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(handle), zone=zone)
+
+
+# ---- one scan ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
+    positional = any(job.is_positional(file) for file in group.files)
+    numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
+    if group.native and positional and (counted or len(group.files) > 1):
+        _check_counts(job, group)
+    row = job.row_index or ROW
+    start = group.start if job.row_index is not None else 0
+    frame = _scan(job, group, (row, start) if positional or numbered else None)
+    if positional:
+        frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept, group.paths)
+    evolved = group.evolution
+    plain = (
+        evolved.is_plain
+        and not group.unheld
+        and (job.is_keyed or not job.system)
+        and not {LEVEL, FILE} & set(job.system)
+        and (job.row_index is not None or not positional)
+    )
+    if plain:
+        return frame
+    index = [col(row)] if job.row_index is not None else []
+    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_traced, job, group))
+    columns = [*index, *_whole_columns(job, group, values[: len(job.fields)]), *(_system(job, group, name, row, start) for name in job.system)]
+    if evolved.held:
+        return frame.select(columns)
+    # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
+    return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
+
+
+def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+    """The columns, of which partition columns that files may lack are what folders say."""
+    if not group.unheld:
+        return values
+    sources = dict(zip(polars_paths(job.handle.storage, group.paths), group.paths, strict=True))
+    named = PATH if group.native else None
+    return [
+        unheld.filled(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        for field, value in zip(job.fields, values, strict=True)
+    ]
+
+
+def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyFrame:
+    """The physical columns of a group's files."""
+    handle, fields = job.handle, group.evolution.held
+    if group.native:
+        sources = polars_paths(handle.storage, group.paths)
+        named = PATH if FILE in job.system or group.unheld else None
+        opening = handle.storage.polars_options()
+        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
+    counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
+    sizes = dict(zip(group.paths, (file.size_bytes for file in group.files), strict=True))
+
+    def read(path: str) -> bytes:
+        return whole(handle, path, sizes[path])
+
+    match group.format_name:
+        case "parquet":
+            frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+        case "orc":
+            zone = handle.options.lakekit_java_time_zone
+            frame = orc.scan(group.paths, fields, read=_whole_or_path(handle, read), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
+        case "avro":
+            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+        case other:
+            raise Unsupported(
+                f"{group.paths[0]}: data files of format {other!r} are not supported by lakekit; it reads parquet, orc and avro",
+                feature=f"file.format.{other}",
+                path=group.paths[0],
+            )
+    return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
+
+
+def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
+    """How Arrow gets at a file: it opens local ones itself."""
+    storage = handle.storage
+
+    def read(path: str) -> str | bytes:
+        native = None if storage.is_remote else storage.polars(path)
+        return (whole or storage.read)(path) if native is None else native
+
+    return read
+
+
+def _check_counts(job: Job, group: Group) -> None:
+    """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
+    remote = job.handle.storage.is_remote
+    step = 1 if remote else AT_ONCE
+
+    def look(first: int) -> None:
+        for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
+            external_reader.check_count(path, _row_count(job.handle, file, path), file.row_count)
+
+    each(look, range(0, len(group.files), step), waiting=remote)
+
+
+def _shredded(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> set[int]:
+    """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
+    able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and handle.storage.polars(paths[at])]
+    step = 1 if handle.storage.is_remote else AT_ONCE
+
+    def look(first: int) -> list[int]:
+        return [at for at in able[first : first + step] if _is_shredded(handle, files[at], paths[at], by_schema[files[at].schema_id].variants)]
+
+    return {at for some in each(look, range(0, len(able), step), waiting=handle.storage.is_remote) for at in some}
+
+
+def _is_shredded(handle: Handle, file: DataFile, path: str, fields: Sequence[Field]) -> bool:
+    key = ("shredded", handle.storage, path, tuple(field.name for field in fields))
+    found: bool | None = handle.world.decoded.get(key)
+    if found is None:
+        found = bool(parquet.shredded(footer_source(handle, file, path), fields, path))
+        handle.world.decoded.put({key: found}, _MARK_BYTES)
+    return found
+
+
+def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
+    """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
+    storage = handle.storage
+    if not storage.is_remote:
+        return storage.polars(path) or storage.read(path)
+    first = max(0, file.size_bytes - _TAIL_BYTES)
+    tail = storage.read(path, first)
+    if first + len(tail) != file.size_bytes:
+        raise other_size(path, first + len(tail), file.size_bytes)
+    missing = int.from_bytes(tail[-8:-4], "little") + _AROUND_BYTES - len(tail)
+    return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
+
+
+def _row_count(handle: Handle, file: DataFile, path: str) -> int:
+    if handle.storage.is_remote:
+        tail = footer_source(handle, file, path)
+        return parquet.row_count(tail, path)
+    read, end = handle.storage.read, file.size_bytes - 8
+    length = int.from_bytes(read(path, end, 4), "little")
+    beginning = min(length, _SCHEMA_BYTES * (2 + len(handle.schema.fields)))
+    try:
+        return parquet_footer.row_count(read(path, end - length, beginning))
+    except Corrupt:
+        pass  # longer names than expected, or damage
+    try:
+        return parquet_footer.row_count(read(path, end - length, length))
+    except Corrupt as damaged:
+        raise damaged.at(path) from None
+
+
+def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
+    if name == LEVEL:
+        return pl.lit(group.files[0].level, pl.Int32).alias(name)
+    if name == FILE:
+        return _file_name(job, group).alias(name)
+    if name == SEQUENCE_NUMBER and not job.is_keyed:
+        first = group.files[0].min_sequence_number - start
+        return (col(row).cast(pl.Int64) + first).alias(name)
+    if name == VALUE_KIND and not job.is_keyed:
+        return pl.lit(0, pl.Int8).alias(name)
+    return col(name)
+
+
+def _file_name(job: Job, group: Group) -> pl.Expr:
+    """Return the name of the file that each row of a scan lies in."""
+    if not group.native:
+        return pl.lit(group.files[0].name, pl.String)
+    sources = polars_paths(job.handle.storage, group.paths)
+    names = [file.name for file in group.files]
+    if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
+        return pl.col(PATH).str.split("/").list.last()
+    return pl.col(PATH).replace_strict(sources, names, return_dtype=pl.String)
+
+
+# ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
+
+
+def _traced(job: Job, group: Group, wrong: ValueOutOfRange) -> ValueOutOfRange:
+    """The error of a cast with the path of a file that has it. Of several files each is read again, that column alone.
+
+    A file's own error is about its first such value: filters of the query may have left another. Then the first file that has any is told, and its value.
+    """
+    if len(group.files) == 1:
+        return ValueOutOfRange(f"{group.paths[0]}: {wrong.message}", column=wrong.column, path=group.paths[0])
+    names = [field.name for field in job.fields if field.name == wrong.column] or [field.name for field in job.fields]
+    found = []
+    for file, path in zip(group.files, group.paths, strict=True):
+        alone = _frame(replace(job, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
+        try:
+            alone.select(cols(names)).collect()
+        except ValueOutOfRange as again:
+            if again.message.endswith(wrong.message):
+                return again
+            found.append(again)
+    return found[0] if found else wrong
+
+
+@contextmanager
+def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
+    """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
+    try:
+        yield
+    except LakekitError:
+        raise
+    except external_reader.FOREIGN as wrong:
+        raise_damage(handle, paths, wrong)
+        raise
+
+
+def raise_damage(handle: Handle, paths: Sequence[str], wrong: BaseException) -> None:
+    """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
+    external_reader.pass_interrupt(wrong)
+    if handle.storage.is_remote and isinstance(wrong, OSError):
+        raise _unreachable(handle, paths, wrong) from None
+    for path in paths:
+        if isinstance(wrong, OSError) and not handle.storage.exists(path):
+            raise lost(handle, path, None, None) from wrong
+        source = handle.storage.polars(path)
+        if source is not None and source in str(wrong):
+            raise external_reader.damaged(path, wrong, "data") from wrong
+    if paths and external_reader.is_of_machine(wrong):
+        raise StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
+    for path in paths if external_reader.may_be_of_file(wrong) else ():
+        _blame(handle, path, wrong)
+
+
+def _unreachable(handle: Handle, paths: Sequence[str], wrong: OSError) -> LakekitError:
+    """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
+    try:
+        each(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
+    except FileMissing as missing:
+        return lost(handle, str(missing.path), None, None)
+    except StorageFailed as failed:
+        return failed
+    return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
+
+
+def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
+    """Raises if that Parquet file alone cannot be read either."""
+    if not path.endswith(".parquet"):
+        return
+    other = external_reader.other_type(wrong)
+    try:
+        source = handle.storage.polars(path)
+        opening = {} if source is None else handle.storage.polars_options()
+        alone = pl.scan_parquet(source or handle.storage.read(path), glob=False, **opening)
+        if other is None:
+            alone.collect(engine="streaming")
+            return
+        held = alone.collect_schema().get(other[0])
+    except external_reader.FOREIGN as again:
+        raise external_reader.damaged(path, again, "parquet") from wrong
+    if str(held) == other[1]:
+        raise Corrupt(f"{path}: column {other[0]} is read as {other[2]}, the file holds {other[1]}", path=path, field=other[0]) from wrong

@@ -1,0 +1,254 @@
+"""Writing data files: frames of one bucket go in, files of the table's format come out, with all that a manifest says of them.
+
+    files = write_run(Target(handle=handle, partition=row, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(handle), keyed=True), frames)
+
+Frames have the table's columns in schema order; in key tables `_SEQUENCE_NUMBER` and `_VALUE_KIND` after them, sorted by key (a changelog: by key, all
+events of one in order). Files roll at `target-file-size`, between rows. Whatever fails, no file of the run is left.
+
+Source: ENGINE.md 1.2 and 8.1, FORMAT.md 7.1, 7.2 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from lakekit.codec import binary_row
+from lakekit.errors import StorageFailed
+from lakekit.data_file import shape as shapes
+from lakekit.data_file.indexing import Indexing
+from lakekit.data_file.file_metadata import Collecting
+from lakekit.format import decimals
+from lakekit.format.encoder import open_writer
+from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, NO_STATS, DataFile
+from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakekit.data_file.file_names import FileNames
+    from lakekit.data_file.shape import Shape
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import Stats
+    from lakekit.types import Field
+
+SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
+LEAST_ROWS = 1000
+"""Rows between two looks at a file's size, as in the reference."""
+_OVER = 1.02
+"""How much more than what is missing is asked for, so that a file seldom ends just below its size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where files go, and as what.
+
+    `partition` is a serialized row; `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`; `names` are shared by all files of one writer in the bucket. `keyed`
+    files hold keys, sequence numbers and kinds; others are numbered from `first_sequence_number` on, a number a row.
+    """
+
+    handle: Handle
+    partition: bytes
+    bucket: int
+    level: int
+    source: int
+    names: FileNames
+    keyed: bool
+    kind: Literal["data", "changelog"] = "data"
+    first_sequence_number: int = 0
+
+
+def write_run(target: Target, frames: Iterable[pl.DataFrame]) -> list[DataFile]:
+    """Writes one sorted run, or rows to append, and gives its files in order; none for no rows.
+
+    Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
+    """
+    shape = shapes.shape_of(target.handle, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
+    run = _Run(target, shape)
+    try:
+        for frame in frames:
+            run.write(frame)
+        run.roll()
+    except BaseException as why:
+        failed = run.drop(why)
+        if failed is not why:
+            raise failed from why
+        raise
+    return run.files
+
+
+class _Run:
+    """The files of one run: those that are done, and the one under way."""
+
+    def __init__(self, target: Target, shape: Shape) -> None:
+        self.target, self.shape = target, shape
+        self.files: list[DataFile] = []
+        self.paths: list[str] = []
+        self.next_sequence = target.first_sequence_number
+        self.open: _File | None = None
+
+    def write(self, frame: pl.DataFrame) -> None:
+        while frame.height:
+            if self.open is not None and not self.open.can_add(frame):
+                self.roll()
+            if self.open is None:
+                self.open = _File(self.target, self.shape, self.next_sequence)
+                self.paths += self.open.paths
+            rows = self.open.room(frame)
+            self.open.write(frame if rows == frame.height else frame.head(rows))
+            frame = frame.slice(rows)
+            if self.open.is_full():
+                self.roll()
+
+    def roll(self) -> None:
+        """Ends the file under way."""
+        if self.open is not None:
+            made, self.open = self.open.close(), None
+            self.files.append(made)
+            self.next_sequence = made.max_sequence_number + 1
+
+    def drop(self, why: BaseException) -> BaseException:
+        """Nothing of the run is left: the file under way never appears, the others are deleted. Answers what the storage says of the failure."""
+        failed = why if self.open is None else self.open.abandon(why)
+        with suppress(StorageFailed):
+            self.target.handle.storage.delete(self.paths)
+        return failed
+
+
+class _File:
+    """One data file under way."""
+
+    def __init__(self, target: Target, shape: Shape, first_sequence: int) -> None:
+        self.target, self.shape, self.first_sequence = target, shape, first_sequence
+        self.name, self.path, self.external_path = shapes.place(target.handle, target.names, shape, target.partition, target.bucket)
+        self.index_path = target.handle.layout.extra_file(self.path, f"{self.name}.index")
+        self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
+        self.rows = self.raw_bytes = self.deletes = 0
+        self.sequences: tuple[int, int] | None = None
+        self.first: pl.DataFrame | None = None
+        self.last: pl.DataFrame | None = None
+        self.indexing = Indexing(shape.indexes)
+        self.stack = ExitStack()
+        self.sink = self.stack.enter_context(target.handle.storage.open_write(self.path))
+        try:
+            self.encoder = open_writer(self.sink, shape.format_name, shape.physical, shape.encoding)
+        except BaseException as why:
+            failed = self.abandon(why)
+            if failed is not why:
+                raise failed from why
+            raise
+        self.narrow = _narrow(target.handle.schema.fields, shape.format_name)
+        self.collecting = Collecting(shape.collected, self.encoder.told)
+
+    def can_add(self, frame: pl.DataFrame) -> bool:
+        """Return whether the file may have these rows beside its own."""
+        return self.encoder.can_add(frame)
+
+    def room(self, frame: pl.DataFrame) -> int:
+        """How many of these rows come before the next look at the size."""
+        left = self.shape.rolling_bytes - self.encoder.size_bytes
+        ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
+        wanted = left * _OVER / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
+        return min(frame.height, max(LEAST_ROWS, int(wanted)), self.shape.rolling_rows - self.rows)
+
+    def is_full(self) -> bool:
+        """Whether the next row belongs into another file. An estimate alone fills no file."""
+        if self.rows >= self.shape.rolling_rows:
+            return True
+        if self.encoder.size_bytes < self.shape.rolling_bytes:
+            return False
+        self.encoder.flush()
+        return self.encoder.size_bytes >= self.shape.rolling_bytes
+
+    def write(self, frame: pl.DataFrame) -> None:
+        frame = decimals.fitting(frame, self.narrow) if self.narrow else frame
+        if self.target.keyed:
+            kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
+            self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
+            self._sequence(_whole(numbers.min()), _whole(numbers.max()))
+            self.first = frame.head(1) if self.first is None else self.first
+            self.last = frame.tail(1)
+        else:
+            self._sequence(self.first_sequence + self.rows, self.first_sequence + self.rows + frame.height - 1)
+        self.collecting.add(frame)
+        self.indexing.add(frame)
+        self.rows += frame.height
+        self.raw_bytes += int(frame.estimated_size())
+        columns = [frame.get_column(name) if name == stored else frame.get_column(name).alias(stored) for name, stored in self.shape.layout]
+        self.encoder.write(columns[0].to_frame().hstack(columns[1:]))
+
+    def _sequence(self, low: int, high: int) -> None:
+        before = self.sequences
+        self.sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
+
+    def close(self) -> DataFile:
+        """Ends the file, and tells of it. Where that fails, it is still there to be abandoned."""
+        handle, shape = self.target.handle, self.shape
+        self.encoder.close()
+        size = self.encoder.size_bytes
+        self.stack.close()
+        embedded, extra = self.indexing.put(handle, self.index_path)
+        assert self.sequences is not None
+        keyed = self.target.keyed
+        key_stats = self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS
+        min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
+        return DataFile(
+            name=self.name,
+            size_bytes=size,
+            row_count=self.rows,
+            min_key=min_key,
+            max_key=max_key,
+            key_stats=key_stats,
+            value_stats=self.collecting.stats(shape.valued, shape.value_modes),
+            value_stats_cols=shape.value_stats_cols,
+            min_sequence_number=self.sequences[0],
+            max_sequence_number=self.sequences[1],
+            schema_id=handle.schema.id,
+            level=self.target.level,
+            extra_files=extra,
+            creation_time_ms=wall_clock_ms(handle.world.now_ms()),
+            delete_row_count=self.deletes,
+            embedded_index=embedded,
+            source=self.target.source if self.target.kind == "data" else APPEND_SOURCE,
+            external_path=self.external_path,
+        )
+
+    def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
+        """The keys of the first and the last row. Where rows lie in the order of one column they are its bounds, if those are whole."""
+        if len(self.shape.key) == 1 and self.target.bucket != POSTPONE_BUCKET and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0]):
+            return key_stats.min_values, key_stats.max_values
+        return _keys(self.first, self.last, self.shape.key)
+
+    def abandon(self, why: BaseException) -> BaseException:
+        """The file never appears. A disk that failed below the encoder is the storage's to tell of."""
+        try:
+            self.stack.__exit__(type(why), why, why.__traceback__)
+        except StorageFailed as told:
+            return told if isinstance(why, OSError) else why
+        except type(why):
+            pass
+        return why
+
+
+def _narrow(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
+    """The DECIMAL columns that lose, in files of a format, what aggregation let outgrow their type; Parquet files keep it."""
+    return tuple(f for f in fields if f.type.root == "DECIMAL" and f.nullable) if format_name in ("orc", "avro") else ()
+
+
+def _whole(number: object) -> int:
+    assert isinstance(number, int)
+    return number
+
+
+def _keys(first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]) -> tuple[bytes, bytes]:
+    """The keys of two rows, as serialized rows: encoded at once, as most of it is work a call and not a row."""
+    assert first is not None
+    assert last is not None
+    columns = [first.get_column(field.name).append(last.get_column(field.name)) for field in fields]
+    arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
+    low, high = binary_row.encode_columns(arrays, [field.type for field in fields]).to_pylist()  # scalar: two rows
+    return binary_row.with_arity(low, len(fields)), binary_row.with_arity(high, len(fields))

@@ -1,0 +1,154 @@
+"""Columns of an old file as the table has them today.
+
+    file's schema   a INT (0), b STRING (1), r ROW<x INT (3), y STRING (4)> (2)
+    wanted          bb STRING (1), a BIGINT (0), r ROW<y STRING (4), z DOUBLE (9)> (2), c INT (5)
+
+    bb = b          renamed: found by its id                 r = {y: r.y, z: null}     parts of a ROW by their ids too
+    a  = cast(a)    a type change, by Java's rules           c = null                  added later
+
+A column that was dropped and added again under its name has another id: the old values stay invisible. Source: FORMAT.md 2.6, ENGINE.md 6.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.columns import col, struct_field
+from lakekit.errors import Unsupported
+from lakekit.format import casts
+from lakekit.format.polars_types import polars_type
+from lakekit.types import DataType, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.errors import ValueOutOfRange
+    from lakekit.types import Field
+
+    Told = Callable[[ValueOutOfRange], ValueOutOfRange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """How to read one schema's files for some wanted columns.
+
+    `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
+    comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike. `telling`
+    makes `columns` whose errors say more than the column: None where no type has changed. `variants` are those of `held` that a file may hold in
+    columns of their own: a VARIANT at any depth, and a MAP.
+    """
+
+    held: tuple[Field, ...]
+    columns: tuple[pl.Expr, ...]
+    signature: tuple[tuple[str, DataType], ...]
+    is_plain: bool
+    telling: Callable[[Told], tuple[pl.Expr, ...]] | None = None
+    variants: tuple[Field, ...] = ()
+
+
+def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> Evolution:
+    """The evolution from a file's columns `schema` to the columns `wanted`. `zone` is that of casts between TIMESTAMP and LTZ.
+
+    Raises `Unsupported` where a type was changed in a way that Paimon forbids.
+    """
+    return _evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
+
+
+@lru_cache(maxsize=1024)
+def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> Evolution:
+    by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
+    # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another, older column
+    found = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in found)
+    held = {have.name: have for _, have in pairs if have is not None}
+    casts_some = any(have is not None and not same(have.type, want.type) for want, have in pairs)
+    make = partial(_columns, pairs, timestamp_unit, zone)
+    return Evolution(
+        held=tuple(held.values()),
+        columns=make(None),
+        signature=tuple((f.name, _shape(f.type)) for f in held.values()),
+        is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
+        telling=make if casts_some else None,
+        variants=tuple(f for f in held.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
+    )
+
+
+def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, told: Told | None) -> tuple[pl.Expr, ...]:
+    """The wanted column of each pair, out of the one that the files have."""
+    made = []
+    for want, have in pairs:
+        if have is None:
+            column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
+        else:
+            target = casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
+            column = evolved(col(have.name), have.type, want.type, target)
+        made.append(column.alias(want.name))
+    return tuple(made)
+
+
+def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Target) -> pl.Expr:
+    """`column` of type `held` as type `want`."""
+    if same(held, want):
+        return column
+    if is_lost(held, want):
+        dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+        return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
+    match held.root, want.root:
+        case "ROW", "ROW":
+            by_id, parts = {f.id: f for f in held.fields}, []
+            for f in want.fields:
+                have = by_id.get(f.id)
+                if have is None or is_lost(have.type, f.type):
+                    value = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
+                else:
+                    value = evolved(struct_field(column, have.name), have.type, f.type, target)
+                parts.append(value.alias(f.name))
+            return pl.when(column.is_not_null()).then(pl.struct(parts))
+        case "ARRAY", "ARRAY":
+            return column.list.eval(evolved(pl.element(), part(held.element), part(want.element), target))
+        case "MAP", "MAP":
+            if not same(part(held.key), part(want.key)):
+                raise Unsupported(f"the keys of map column {target.column} changed from {held.key} to {want.key}", feature="schema.map-key-change")
+            value = evolved(pl.element().struct.field("value"), part(held.value), part(want.value), target)
+            return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
+    return casts.cast(column, held, want, target)
+
+
+def is_lost(held: DataType, want: DataType) -> bool:
+    """Return whether nothing is wanted of what a file holds: none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it.
+
+    The engine leaves such a column, or such a part of a ROW, out of what it reads, so that it is null. Source: `FormatReaderMapping.pruneDataType`.
+    """
+    match held.root, want.root:
+        case "ROW", "ROW":
+            by_id = {f.id: f for f in held.fields}
+            return bool(held.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in want.fields)
+        case "ARRAY", "ARRAY":
+            return is_lost(part(held.element), part(want.element))
+        case "MAP", "MAP":
+            return is_lost(part(held.value), part(want.value))
+    return False
+
+
+def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+    """As many nulls as there are rows."""
+    return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
+
+
+def same(a: DataType, b: DataType) -> bool:
+    """Whether values of type `a` are values of type `b`, part by part: nullability does not count, names and ids of a ROW's parts do."""
+    if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (b.root, b.length, b.precision, b.scale, len(b.fields)):
+        return False
+    sides = ((a.element, b.element), (a.key, b.key), (a.value, b.value))
+    if any(x is not None and y is not None and not same(x, y) for x, y in sides):
+        return False
+    return all(x.name == y.name and x.id == y.id and same(x.type, y.type) for x, y in zip(a.fields, b.fields, strict=True))
+
+
+def _shape(t: DataType) -> DataType:
+    """The type without what does not change how a file is read: its nullability."""
+    return t.as_nullable()

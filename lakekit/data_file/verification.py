@@ -1,0 +1,143 @@
+"""Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
+
+Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `whole` compares sizes.
+A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.draw import humanize
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.data_file import page_headers
+from lakekit.metadata import snapshots
+from lakekit.options.frozendict import EMPTY
+from lakekit.storage import for_one_look
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.types import DataType
+
+_TAIL_BYTES = 8
+AT_ONCE = 64
+"""Files that one thread looks at in turn: a look at a local file takes microseconds."""
+
+
+def present(
+    handle: Handle,
+    files: Sequence[DataFile],
+    paths: Sequence[str],
+    snapshot_id: int | None = None,
+    *,
+    columns: Mapping[int, Mapping[str, DataType]] = EMPTY,
+) -> list[int]:
+    """Which files are there, whole, and end as their format does: all of them, or an error that names the first that is not.
+
+    Of `columns`, by the file's schema and name, the page headers of Parquet files that Polars opens are looked at too (`page_headers`).
+
+    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files over a network are looked at.
+    Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
+    """
+    skips_lost, skips_corrupt = handle.options.scan_ignore_lost_files, handle.options.scan_ignore_corrupt_files
+    remote = handle.storage.is_remote
+    if remote and not (skips_lost or skips_corrupt):
+        return list(range(len(files)))
+    step = 1 if remote else AT_ONCE
+    once = replace(handle, storage=for_one_look(handle.storage))
+    looks = {} if remote else {number: page_headers.Looks(handle.world, once.storage, some) for number, some in columns.items()}
+
+    def look(first: int) -> list[int]:
+        found = []
+        for at in range(first, min(first + step, len(files))):
+            try:
+                _look(once, files[at], paths[at], snapshot_id, looks.get(files[at].schema_id))
+            except FileMissing:
+                if not skips_lost:
+                    raise
+            except Corrupt:
+                if not skips_corrupt:
+                    raise
+            else:
+                found.append(at)
+        return found
+
+    found = [at for part in each(look, range(0, len(files), step), waiting=remote) for at in part]
+    for one in looks.values():
+        one.remember()
+    return found
+
+
+def whole(handle: Handle, path: str, size_bytes: int) -> bytes:
+    """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
+    try:
+        data = handle.storage.read(path)
+    except FileMissing as missing:
+        raise lost(handle, path, None, None) from missing
+    if len(data) != size_bytes:
+        raise other_size(path, len(data), size_bytes)
+    return data
+
+
+def other_size(path: str, found: int, said: int) -> Corrupt:
+    """The error of a file that is not as long as its manifest says."""
+    return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
+
+
+def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, looks: page_headers.Looks | None) -> None:
+    if looks is None or file.format_name != "parquet":
+        _look_at_end(handle, file, path, snapshot_id)
+        return
+    stat = handle.storage.stat(path)
+    if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
+        return
+    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and looks.is_wanted(path)
+    data = _look_at_end(handle, file, path, snapshot_id, is_whole=is_whole)
+    if stat is not None:
+        looks.check(stat, data if is_whole else None)
+
+
+def _look_at_end(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+    """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
+    size = max(0, file.size_bytes)
+    first = 0 if is_whole else max(0, size - _TAIL_BYTES)
+    try:
+        data = handle.storage.read(path, first, size - first + 1)
+    except FileMissing as missing:
+        raise lost(handle, path, file, snapshot_id) from missing
+    if len(data) != size - first:
+        raise other_size(path, handle.storage.size(path), file.size_bytes)
+    if file.format_name == "parquet":
+        _check_tail(path, data[-_TAIL_BYTES:], size)
+    return data
+
+
+def _check_tail(path: str, tail: bytes, size: int) -> None:
+    if tail[-4:] == b"PARE":
+        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+    if tail[-4:] != b"PAR1":
+        raise Corrupt(f"{path} does not end as a Parquet file does: {tail[-4:].hex(' ')} where PAR1 was expected", path=path, offset=size - 4, field="magic")
+    footer = int.from_bytes(tail[:4], "little")
+    if footer > size - 12:
+        raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
+
+
+def lost(handle: Handle, path: str, file: DataFile | None, snapshot_id: int | None) -> FileMissing:
+    """The error for a data file that is not there, and what to read instead."""
+    short = path.removeprefix(handle.root.rstrip("/") + "/")
+    size = "" if file is None else f" ({humanize.size(file.size_bytes)})"
+    lists = f"{handle.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {handle.name} lists"
+    return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(handle, snapshot_id)}", path=path)
+
+
+def _advice(handle: Handle, snapshot_id: int | None) -> str:
+    newest = snapshots.latest_id(handle)
+    if newest is None or newest == snapshot_id:
+        return "t.check() looks for other missing files"
+    return f"t.scan(at={newest})"

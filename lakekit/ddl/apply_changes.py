@@ -1,0 +1,236 @@
+"""Changes applied to a schema, one after the other: `applied(schema, changes, …)` is the next schema, not yet checked as a whole.
+
+Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakekit.ddl import casting, schema_changes, nested
+from lakekit.ddl.schema_changes import shown
+from lakekit.ddl.defaults import check_default
+from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.option_changes import reset, set_to
+from lakekit.ddl.retyping import Retyping
+from lakekit.errors import ColumnAlreadyExists, SchemaMismatch
+from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids, highest_id
+from lakekit.options import renaming
+from lakekit.options.frozendict import Frozen
+from lakekit.options.table_options import TableOptions
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lakekit.ddl.schema_changes import Path, Place, TableChange
+    from lakekit.types import DataType
+
+    Fields = tuple[Field, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """A schema on its way to the next one. `before` are the options that rules about changes go by: those the table had."""
+
+    old: TableSchema
+    before: TableOptions
+    has_snapshots: Callable[[], bool]
+    fields: Fields
+    highest: int
+    primary_keys: tuple[str, ...]
+    options: dict[str, str]
+    comment: str | None
+
+
+def applied(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
+    """The schema after `schema`. Raises `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that cannot be."""
+    work = _Work(
+        old=schema,
+        before=TableOptions.parse(schema.options),
+        has_snapshots=has_snapshots,
+        fields=schema.fields,
+        highest=max(schema.highest_field_id, highest_id(schema.fields)),
+        primary_keys=schema.primary_keys,
+        options=dict(schema.options),
+        comment=schema.comment,
+    )
+    for change in changes:
+        _apply(work, change)
+    draft = drafted(work.fields, schema.partition_keys, work.primary_keys, work.options)
+    return TableSchema(
+        version=CURRENT_VERSION,
+        id=schema.id + 1,
+        fields=draft.fields,
+        highest_field_id=work.highest,
+        partition_keys=draft.partition_keys,
+        primary_keys=draft.primary_keys,
+        options=Frozen(draft.options),
+        comment=work.comment,
+        time_millis=time_ms,
+    )
+
+
+def _apply(work: _Work, change: TableChange) -> None:
+    match change:
+        case schema_changes.AddColumn():
+            _add(work, change)
+        case schema_changes.RenameColumn():
+            _rename(work, change)
+        case schema_changes.DropColumn():
+            _drop(work, change)
+        case schema_changes.UpdateType():
+            _retype(work, change)
+        case schema_changes.UpdateNullability():
+            _renull(work, change)
+        case schema_changes.UpdateComment():
+            work.fields = nested.among(work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path))
+        case schema_changes.UpdateDefault():
+            work.fields = nested.among(work.fields, change.path, partial(_with_default, default=change.default, path=change.path))
+        case schema_changes.MoveColumn():
+            work.fields = _moved(work.fields, change)
+        case schema_changes.SetOption():
+            set_to(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
+        case schema_changes.ResetOption():
+            reset(work.options, work.before, change.key, has_snapshots=work.has_snapshots)
+        case schema_changes.SetComment():
+            work.comment = change.comment
+        case _:
+            msg = f"t.alter takes changes such as lk.add_column('c', 'INT'); found {type(change).__name__}"
+            raise TypeError(msg)
+
+
+# ---- columns come and go -------------------------------------------------------------------------------------------------------------------
+
+
+def _add(work: _Work, change: schema_changes.AddColumn) -> None:
+    name = shown(change.path)
+    if not change.type.nullable:
+        raise SchemaMismatch(f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it. Leave NOT NULL out", column=name)
+    check_default(change.type, change.default, name)
+    (field,), work.highest = assign_ids(
+        [Field(change.path[-1], change.type, comment=change.comment, default=change.default)],
+        work.highest,
+    )
+    partitions = work.old.partition_keys if work.before.add_column_before_partition and len(change.path) == 1 else ()
+
+    def add(fields: Fields, last: str) -> Fields:
+        if any(one.name == last for one in fields):
+            raise ColumnAlreadyExists(f"Column {name} already exists in the table", name=name)
+        at = _index(fields, change.place, change.path[:-1])
+        if at is None:
+            at = next((i for i, one in enumerate(fields) if one.name in partitions), len(fields))
+        return (*fields[:at], field, *fields[at:])
+
+    work.fields = nested.among(work.fields, change.path, add)
+
+
+def _index(fields: Fields, place: Place | None, above: Path) -> int | None:
+    """Where in a list a new field goes; None where no place is named."""
+    if place is None:
+        return None
+    if place.column is None:
+        return 0 if place.where == "first" else len(fields)
+    return nested.position(fields, place.column, (*above, place.column)) + (place.where == "after")
+
+
+def _rename(work: _Work, change: schema_changes.RenameColumn) -> None:
+    path, new = change.path, change.new_name
+    if len(path) == 1:
+        _refuse_partition(work, path[0], "rename")
+
+    def rename(fields: Fields, last: str) -> Fields:
+        at = nested.position(fields, last, path)
+        if any(one.name == new for one in fields):
+            raise ColumnAlreadyExists(f"Column {shown((*path[:-1], new))} already exists in the table", name=shown((*path[:-1], new)))
+        return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
+
+    work.fields = nested.among(work.fields, path, rename)
+    if len(path) == 1:
+        work.primary_keys = tuple(new if name == path[0] else name for name in work.primary_keys)
+        work.options = renaming.renamed(work.options, path[0], new)
+
+
+def _refuse_partition(work: _Work, name: str, what: str) -> None:
+    if name in work.old.partition_keys:
+        raise SchemaMismatch(f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name)
+
+
+def _drop(work: _Work, change: schema_changes.DropColumn) -> None:
+    path = change.path
+    if len(path) == 1 and path[0] in (*work.old.partition_keys, *work.primary_keys):
+        raise SchemaMismatch(f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0])
+
+    def drop(fields: Fields, last: str) -> Fields:
+        at = nested.position(fields, last, path)
+        if len(fields) == 1:
+            raise SchemaMismatch(f"Cannot drop all fields in table: {shown(path)!r} is the last one", column=shown(path))
+        return (*fields[:at], *fields[at + 1 :])
+
+    work.fields = nested.among(work.fields, path, drop)
+
+
+def _moved(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
+    at = nested.position(fields, change.name, (change.name,))
+    place = change.place
+    ends = {"first": 0, "last": len(fields) - 1}
+    to = ends[place.where] if place.column is None else nested.position(fields, place.column, (place.column,))
+    if to == at:
+        raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
+    left = (*fields[:at], *fields[at + 1 :])
+    if place.column is not None:
+        to = nested.position(left, place.column, (place.column,)) + (place.where == "after")
+    return (*left[:to], fields[at], *left[to:])
+
+
+# ---- columns change ------------------------------------------------------------------------------------------------------------------------
+
+
+def _retype(work: _Work, change: schema_changes.UpdateType) -> None:
+    path = change.path
+    if len(path) == 1:
+        _refuse_partition(work, path[0], "update")
+        if path[0] in work.primary_keys:
+            raise SchemaMismatch(f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0])
+    rules = Retyping(
+        explicit=not work.before.disable_explicit_type_casting,
+        forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
+        highest=work.highest,
+    )
+    work.fields = nested.typed(work.fields, path, lambda held: rules.of(held, change.type, shown(path)))
+    work.highest = rules.highest
+    if len(path) == 1 or path[-1] not in ("element", "value"):
+        nested.among(work.fields, path, partial(_with_default_kept, path=path))
+
+
+def _renull(work: _Work, change: schema_changes.UpdateNullability) -> None:
+    path = change.path
+    if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
+        raise SchemaMismatch(f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0])
+
+    def renull(held: DataType) -> DataType:
+        if work.before.alter_column_null_to_not_null_disabled and held.nullable and not change.nullable:
+            raise casting.not_null_refused(shown(path))
+        return replace(held, nullable=change.nullable)
+
+    work.fields = nested.typed(work.fields, path, renull)
+
+
+def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path) -> Fields:
+    at = nested.position(fields, last, path)
+    return (*fields[:at], replace(fields[at], comment=comment), *fields[at + 1 :])
+
+
+def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
+    """The same fields, if the default is a value of the new type: rows written without the column will get it."""
+    field = fields[nested.position(fields, last, path)]
+    check_default(field.type, field.default, shown(path))
+    return fields
+
+
+def _with_default(fields: Fields, last: str, *, default: str | None, path: Path) -> Fields:
+    at = nested.position(fields, last, path)
+    check_default(fields[at].type, default, shown(path))
+    return (*fields[:at], replace(fields[at], default=default), *fields[at + 1 :])

@@ -1,0 +1,90 @@
+"""Fields inside fields: one column, or one part of it, changed in the place where it is.
+
+    ("r", "x")                 field x of ROW r
+    ("a", "element", "x")      field x of the rows in ARRAY a
+    ("m", "value")             the values of MAP m
+
+Source: ENGINE.md 1.5, `SchemaManager.NestedColumnModifier`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.ddl.schema_changes import shown
+from lakekit.errors import ColumnNotFound, SchemaMismatch
+from lakekit.types import part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.ddl.schema_changes import Path
+    from lakekit.types import DataType, Field
+
+    Fields = tuple[Field, ...]
+
+
+def among(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], done: Path = ()) -> Fields:
+    """`fields` with the list that holds the last part of `path` changed; `change` gets that list and the last name."""
+    name, *rest = path
+    if not rest:
+        return change(fields, name)
+    at = position(fields, name, (*done, name))
+    inner = _inside(fields[at].type, tuple(rest), change, (*done, name))
+    return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
+
+
+def _inside(t: DataType, path: Path, change: Callable[[Fields, str], Fields], done: Path) -> DataType:
+    if t.root == "ROW":
+        return replace(t, fields=among(t.fields, path, change, done))
+    side = _side(t, path[0], done)
+    if len(path) == 1:
+        raise SchemaMismatch(
+            f"{shown((*done, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else", column=shown(done)
+        )
+    return replace(t, **{side: _inside(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+
+
+def typed(fields: Fields, path: Path, change: Callable[[DataType], DataType], done: Path = ()) -> Fields:
+    """`fields` with the type at the end of `path` changed."""
+    at = position(fields, path[0], (*done, path[0]))
+    inner = _typed(fields[at].type, path[1:], change, (*done, path[0]))
+    return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
+
+
+def _typed(t: DataType, path: Path, change: Callable[[DataType], DataType], done: Path) -> DataType:
+    if not path:
+        return change(t)
+    if t.root == "ROW":
+        return replace(t, fields=typed(t.fields, path, change, done))
+    side = _side(t, path[0], done)
+    return replace(t, **{side: _typed(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+
+
+def _side(t: DataType, name: str, done: Path) -> str:
+    """Which side of an ARRAY or MAP a part of a path means."""
+    sides = {"ARRAY": "element", "MAP": "value"}
+    if sides.get(t.root) == name:
+        return name
+    path = shown((*done, name))
+    if t.root in sides:
+        more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
+        raise ColumnNotFound(
+            f"Column {path} does not exist in the table: {shown(done)} is of type {t.root}, whose parts are under {shown((*done, sides[t.root]))!r}{more}",
+            name=path,
+        )
+    raise ColumnNotFound(f"Column {path} does not exist in the table: {shown(done)} is of type {t.root} and has no fields", name=path)
+
+
+def position(fields: Fields, name: str, path: Path) -> int:
+    """Where a field stands. Raises `ColumnNotFound`."""
+    for at, one in enumerate(fields):
+        if one.name == name:
+            return at
+    raise ColumnNotFound(f"Column {shown(path)} does not exist in the table; there are {', '.join(one.name for one in fields)}", name=shown(path))
+
+
+def replace_type(field: Field, t: DataType) -> Field:
+    """The same field of another type."""
+    return replace(field, type=t)

@@ -1,0 +1,75 @@
+"""Where a read starts, as options of the table itself say it: one companion key per mode, and no foreign ones.
+
+Source: ENGINE.md 1.4, `SchemaValidation.validateStartupMode`, `CoreOptions.startupMode`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.options.table_options import TableOptions
+
+_TIMES = ("scan.timestamp-millis", "scan.timestamp")
+_INCREMENTS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+_SNAPSHOT, _TAG, _CREATED, _WATERMARK = "scan.snapshot-id", "scan.tag-name", "scan.file-creation-time-millis", "scan.watermark"
+_EXACTLY_ONE: Mapping[str, tuple[str, ...]] = {
+    "from-timestamp": _TIMES,
+    "from-snapshot": (_SNAPSHOT, _TAG, _WATERMARK),
+    "incremental": _INCREMENTS,
+}
+_REQUIRED = {"from-snapshot-full": _SNAPSHOT, "from-file-creation-time": _CREATED}
+_FOREIGN: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "from-timestamp": ((_SNAPSHOT, _CREATED, _TAG, *_INCREMENTS), _TIMES),
+    "from-snapshot": ((*_TIMES, _CREATED, *_INCREMENTS), (_SNAPSHOT, _TAG)),
+    "incremental": ((_SNAPSHOT, *_TIMES, _CREATED, _TAG), _INCREMENTS),
+    "from-snapshot-full": ((*_TIMES, _CREATED, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
+    "from-file-creation-time": ((_SNAPSHOT, *_TIMES, _TAG, *_INCREMENTS), (_CREATED,)),
+}
+"""By mode: the keys it may not have, and those it may."""
+_OTHERWISE = (*_TIMES, _CREATED, _SNAPSHOT, _TAG, *_INCREMENTS)
+
+
+def mode_of(options: TableOptions) -> str:
+    """The effective `scan.mode`: what positions say where the mode says nothing."""
+    given = options.given
+    if options.scan_mode == "full":
+        return "latest-full"
+    if options.scan_mode != "default":
+        return options.scan_mode
+    if any(key in given for key in (*_TIMES, "log.scan.timestamp-millis")):
+        return "from-timestamp"
+    if any(key in given for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
+        return "from-snapshot"
+    if _CREATED in given:
+        return "from-file-creation-time"
+    if "scan.creation-time-millis" in given:
+        return "from-creation-timestamp"
+    return "incremental" if any(key in given for key in _INCREMENTS[:2]) else "latest-full"
+
+
+def check_positions(options: TableOptions) -> None:
+    """Raises `InvalidOption` for positions that do not go with the mode."""
+    mode, given = mode_of(options), options.given
+    upper = mode.upper().replace("-", "_")
+    if mode in _EXACTLY_ONE and sum(key in given for key in _EXACTLY_ONE[mode]) != 1:
+        keys = _EXACTLY_ONE[mode]
+        raise InvalidOption(
+            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_first(keys, given) or "scan.mode", value=mode
+        )
+    if mode in _REQUIRED and _REQUIRED[mode] not in given:
+        raise InvalidOption(f"{_REQUIRED[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED[mode])
+    if mode in _FOREIGN:
+        foreign, own = _FOREIGN[mode]
+        if (key := _first(foreign, given)) is not None:
+            raise InvalidOption(f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one", key=key, value=given[key])
+    elif (key := _first(_OTHERWISE, given)) is not None:
+        raise InvalidOption(f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key", key=key, value=given[key])
+
+
+def _first(keys: Sequence[str], given: Mapping[str, str]) -> str | None:
+    return next((key for key in keys if key in given), None)

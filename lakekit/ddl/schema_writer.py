@@ -1,0 +1,174 @@
+"""A schema written: the first one of a table, and the next one.
+
+    create(ground, fields_of({"k": "BIGINT", "v": "INT"}), primary_keys=("k",))      schema/schema-0
+    alter(handle, changes)                                                             schema/schema-<n+1>
+
+Every schema is checked as a whole before it is written. It is written only where none of its number is; whoever loses that race begins again with what the
+other one wrote. Source: ENGINE.md 1.4, 1.5, `SchemaManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakekit.ddl.apply_changes import applied
+from lakekit.ddl.schema_changes import SetOption
+from lakekit.ddl.defaults import check_default
+from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.options_given import texts_of
+from lakekit.ddl.schema_validation import check, check_writable, doubts
+from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
+from lakekit.metadata import keeper, schemas, snapshots
+from lakekit.model.table_paths import is_plain
+from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
+from lakekit.options.features import OBJECTS, check_supported
+from lakekit.options.frozendict import Frozen
+from lakekit.storage.atomic_write import put_once
+from lakekit.world import caution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakekit.ddl.schema_changes import TableChange
+    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.metadata.keeper import Claim
+    from lakekit.types import Field
+
+MADE_BY_CATALOGS = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
+"""Kinds of tables that folders are, and what begins one."""
+MOST_RACES = 200
+"""Races that one change of a schema may lose; each is a change that somebody else made meanwhile."""
+
+
+def create(
+    ground: Ground,
+    fields: Iterable[Field],
+    *,
+    primary_keys: Iterable[str] = (),
+    partition_keys: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """Writes `schema-0`.
+
+    Raises `TableAlreadyExists`, and whatever `drafted` and `check` raise of a schema that makes no sense; then nothing was written. `CommitStateUnknown`
+    where nobody can tell.
+    """
+    if schemas.ids(ground):
+        raise exists(ground)
+    made = first(ground, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+    put_first(ground, made)
+    warn(made)
+    return made
+
+
+def first(
+    ground: Ground,
+    fields: Iterable[Field],
+    *,
+    primary_keys: Iterable[str] = (),
+    partition_keys: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """The first schema of a table, checked as a whole; nothing is written. Raises as `create`."""
+    numbered, highest = assign_ids(fields)
+    texts = texts_of(options)
+    if texts.get("auto-create", "false").strip().lower() == "true":
+        raise InvalidOption("The value of auto-create property should be false. lk.create makes the table itself", key="auto-create", value="true")
+    if (kind := texts.get("type", "")) in MADE_BY_CATALOGS:
+        raise Unsupported(f"{ground.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes such tables", feature=kind)
+    draft = drafted(numbered, partition_keys, primary_keys, texts)
+    for part in draft.fields:
+        check_default(part.type, part.default, part.name)
+    made = TableSchema(
+        version=CURRENT_VERSION,
+        id=0,
+        fields=draft.fields,
+        highest_field_id=highest,
+        partition_keys=draft.partition_keys,
+        primary_keys=draft.primary_keys,
+        options=Frozen(draft.options),
+        comment=comment,
+        time_millis=ground.world.now_ms(),
+    )
+    check(made, ground.name)
+    check_writable(made)
+    check_supported(texts)
+    _bytes(made)
+    return made
+
+
+def put_first(ground: Ground, made: TableSchema) -> None:
+    """Writes the first schema of a table, where there is none. Raises `TableAlreadyExists`, `CommitStateUnknown`."""
+    with keeper.locked(ground) as claim:
+        claim.check()
+        if not put_once(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
+            raise exists(ground)
+
+
+def alter(handle: Handle, changes: Sequence[TableChange]) -> TableSchema:
+    """Writes the next schema: all the changes, or none. Raises what `applied` and `check` raise, `RetriesExhausted` when others never stop writing theirs."""
+    with keeper.locked(handle) as claim:
+        made = _next(handle.ground, changes, claim)
+    keeper.altered(handle, made)
+    if any(isinstance(change, SetOption) for change in changes):
+        warn(made)
+    return made
+
+
+def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
+    """The next schema as `alter` would write it now; nothing is written. Raises what `applied` and `check` raise."""
+    known: list[bool] = []
+
+    def has_snapshots() -> bool:
+        if not known:
+            known.append(snapshots.latest(place) is not None)
+        return known[0]
+
+    def has_branch(name: str) -> bool:
+        return is_plain(name) and bool(schemas.ids(replace(place, layout=place.layout.on_branch(name))))
+
+    before = schemas.latest(place)
+    made = applied(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
+    check(made, place.name, has_branch=has_branch)
+    check_writable(made, before)
+    return made
+
+
+def _next(place: Ground, changes: Sequence[TableChange], claim: Claim) -> TableSchema:
+    for _ in range(MOST_RACES):
+        made = planned(place, changes)
+        claim.check()
+        if put_once(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
+            return made
+    raise RetriesExhausted(f"{place.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
+
+
+def _bytes(schema: TableSchema) -> bytes:
+    """The schema file, which can be read again. Raises `SchemaMismatch` for names and texts that no file holds, and for types nested too deep."""
+    try:
+        data = schema.to_json()
+        TableSchema.from_json(data)
+    except UnicodeEncodeError as wrong:
+        raise SchemaMismatch(
+            f"a name or text of the schema holds half of a surrogate pair at {wrong.object[max(0, wrong.start - 20) : wrong.start]!a}"
+        ) from None
+    except Corrupt as wrong:
+        raise SchemaMismatch(f"the schema could not be read again: {wrong.message}") from None
+    return data
+
+
+def exists(ground: Ground) -> TableAlreadyExists:
+    """The error of a location that has a table."""
+    return TableAlreadyExists(
+        f'"{ground.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',
+        name=ground.name,
+    )
+
+
+def warn(schema: TableSchema) -> None:
+    """Warn of what the reference passes over without a word."""
+    for doubt in doubts(schema):
+        caution(doubt)

@@ -1,0 +1,220 @@
+"""Keys and columns of a schema: no name twice, every key a column, primary keys NOT NULL.
+
+Source: ENGINE.md 1.4, `Schema`, `TableSchema`, `SchemaValidation`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakekit.errors import ColumnAlreadyExists, ColumnNotFound, InvalidOption, SchemaMismatch
+from lakekit.options.features import refuse
+from lakekit.options.option import read_names
+from lakekit.options.table_options import TableOptions
+from lakekit.types.names import find_internal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.types import DataType, Field
+
+SYSTEM_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
+"""Columns that the engine adds to rows of its own accord."""
+ROW_KIND = "_row_kind"
+"""The column under which rows say what they do, going in and coming out."""
+KEY_PREFIX = "_KEY_"
+_KEYLESS = {"MAP": "MapType", "ARRAY": "ArrayType", "ROW": "RowType", "MULTISET": "MultisetType"}
+_NESTED_BUCKET_KEYS = ("ARRAY", "MULTISET", "MAP", "ROW")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A schema without number and time."""
+
+    fields: tuple[Field, ...]
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+
+
+def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> Draft:
+    """Columns and keys put together: keys given as options become keys, and columns of the primary key NOT NULL, or nullable under `primary-key.nullable`.
+
+    Raises `ColumnAlreadyExists`, `ColumnNotFound` and `InvalidOption` as the reference does.
+    """
+    left = dict(options)
+    partitions = _from_option("partition", "partition", tuple(partition_keys), left)
+    primary = _from_option("primary-key", "primary key", tuple(primary_keys), left)
+    columns = tuple(fields)
+    names = [part.name for part in columns]
+    if twice := _twice(names):
+        raise ColumnAlreadyExists(
+            f"Table column {shown(names)} must not contain duplicate fields. Found: {shown(twice)}; give every column a name of its own", name=twice[0]
+        )
+    _check_keys("Partition key", "all partition fields", partitions, names)
+    _check_keys("Primary key", "all primary key constraint", primary, names)
+    nullable = TableOptions.parse(left).primary_key_nullable  # an option of later engines, which 1.4.2 does not know (`Schema.normalizeFields`)
+    fixed = tuple(_keyed(part, nullable=nullable) if part.name in primary else part for part in columns)
+    return Draft(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
+
+
+def _keyed(part: Field, *, nullable: bool) -> Field:
+    if part.nullable == nullable:
+        return part
+    return replace(part, type=part.type.as_nullable() if nullable else part.type.not_null())
+
+
+def _from_option(key: str, words: str, given: tuple[str, ...], options: dict[str, str]) -> tuple[str, ...]:
+    if key not in options:
+        return given
+    if given:
+        raise InvalidOption(
+            f"Cannot define {words} on DDL and table options at the same time. The option says {options[key]!r}, the call {shown(given)}: leave one out",
+            key=key,
+            value=options[key],
+        )
+    return tuple(name for name in read_names(options.pop(key)) if name)
+
+
+def _check_keys(what: str, all_of: str, keys: Sequence[str], names: Sequence[str]) -> None:
+    if twice := _twice(keys):
+        raise ColumnAlreadyExists(f"{what} constraint {shown(keys)} must not contain duplicate columns. Found: {shown(twice)}", name=twice[0])
+    if absent := [key for key in keys if key not in names]:
+        raise ColumnNotFound(f"Table column {shown(names)} should include {all_of} {shown(keys)}: there is no column {absent[0]!r}", name=absent[0])
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def shown(names: Iterable[object]) -> str:
+    """Names as the reference prints a list."""
+    return f"[{', '.join(map(str, names))}]"
+
+
+# ---- one schema as a whole -----------------------------------------------------------------------------------------------------------------
+
+
+def check_keys(schema: TableSchema) -> None:
+    """Whether some key is left inside a partition, and every key has a type that keys may have."""
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise InvalidOption(
+            f"Primary key constraint {shown(schema.primary_keys)} should not be same with partition fields {shown(schema.partition_keys)}, "
+            "this will result in only one record in a partition. Add a column to the primary key, or partition by fewer",
+            key="primary-key",
+        )
+    _check_types(schema, schema.primary_keys, "primary key")
+    _check_types(schema, schema.partition_keys, "partition")
+    upsert = read_names(schema.options.get("upsert-key", ""))
+    _check_types(schema, upsert, "upsert key")
+    if upsert and schema.primary_keys:
+        raise InvalidOption(
+            f"Cannot define 'upsert-key' {shown(upsert)} with 'primary-key' {shown(schema.primary_keys)}. Leave upsert-key out",
+            key="upsert-key",
+            value=schema.options["upsert-key"],
+        )
+
+
+def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
+    for name in names:
+        if not schema.has(name):
+            raise ColumnNotFound(f"Cannot find field: {name}, named as {where}; columns are {', '.join(schema.names)}", name=name)
+        root = schema.field(name).type.root
+        if root in _KEYLESS or root == "VARIANT":
+            raise SchemaMismatch(
+                f"The type {_KEYLESS.get(root, 'VariantType')} in {where} field {name} is unsupported; keys have no parts: use a column of a simple type",
+                column=name,
+            )
+
+
+def check_names(schema: TableSchema) -> None:
+    """Whether no column has a name that the engine, or lakekit, gives to columns of its own."""
+    if (own := find_internal(schema.fields)) is not None:
+        raise refuse("column-name.u001f", f"column {own!r}", instead="Choose another name")
+    for name in schema.names:
+        if name in SYSTEM_NAMES or name == ROW_KIND:
+            raise SchemaMismatch(
+                f"Field name[{name}] in schema cannot be exist in {shown((*SYSTEM_NAMES, ROW_KIND))}: rows carry columns of these names already; "
+                "choose another name",
+                column=name,
+            )
+        if name.startswith(KEY_PREFIX):
+            raise SchemaMismatch(f"Field name[{name}] in schema cannot start with [{KEY_PREFIX}], which marks keys in data files", column=name)
+        if not name.strip():
+            raise SchemaMismatch("Field names must contain at least one non-whitespace character, and a column has none; give it a name", column=name)
+    for part in schema.fields:
+        for row in (t for t in parts_of(part.type) if t.root == "ROW"):
+            _check_fields(part.name, [inner.name for inner in row.fields])
+
+
+def _check_fields(column: str, names: Sequence[str]) -> None:
+    """Fields of a ROW in a column, which the reference finds by name as it finds columns."""
+    if twice := _twice(names):
+        raise ColumnAlreadyExists(f"Field names must be unique. Found duplicates: {shown(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}")
+    if any(not name.strip() for name in names):
+        words = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
+        raise SchemaMismatch(words, column=column)
+
+
+def check_types(schema: TableSchema) -> None:
+    """Whether lakekit has every type. Raises `Unsupported`."""
+    for part in schema.fields:
+        for t in parts_of(part.type):
+            if t.root == "BLOB":
+                raise refuse("type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine")
+
+
+def parts_of(t: DataType) -> Iterable[DataType]:
+    """A type and every type inside it."""
+    yield t
+    for inner in (t.element, t.key, t.value, *(part.type for part in t.fields)):
+        if inner is not None:
+            yield from parts_of(inner)
+
+
+def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) -> None:
+    """`bucket` and `bucket-key` against the columns and keys."""
+    text = schema.options.get("bucket-key")
+    named = tuple(text.split(",")) if text and text.strip() else ()
+    if absent := [name for name in named if not schema.has(name)]:
+        raise ColumnNotFound(f"Field names {shown(schema.names)} should contains all bucket keys {shown(named)}. No column {absent[0]!r}", name=absent[0])
+    if any(name in schema.partition_keys for name in named):
+        raise InvalidOption(
+            f"Bucket keys {shown(named)} should not in partition keys {shown(schema.partition_keys)}. Inside a partition those columns never differ",
+            key="bucket-key",
+            value=text,
+        )
+    if schema.primary_keys and not set(named) <= set(schema.primary_keys):
+        raise InvalidOption(
+            f"Primary keys {shown(schema.primary_keys)} should contains all bucket keys {shown(named)}. A key must find its bucket by itself",
+            key="bucket-key",
+            value=text,
+        )
+    if bucket == -1:
+        if text is not None:
+            raise InvalidOption(
+                "Cannot define 'bucket-key' with bucket = -1, please remove the 'bucket-key' setting or specify a bucket number.", key="bucket-key", value=text
+            )
+        if not schema.primary_keys and full_compaction is not None:
+            raise InvalidOption(
+                "AppendOnlyTable of unaware or dynamic bucket does not support 'full-compaction.delta-commits'; t.compact() compacts it",
+                key="full-compaction.delta-commits",
+                value=schema.options.get("full-compaction.delta-commits"),
+            )
+        return
+    if bucket < 1 and not (bucket == -2 and schema.primary_keys):
+        raise InvalidOption(
+            f"The number of buckets needs to be greater than 0. bucket is {bucket}; -1 takes as many as the rows ask for, and -2 postpones, in key tables",
+            key="bucket",
+            value=str(bucket),
+        )
+    keys = named or schema.trimmed_primary_keys
+    if not keys:
+        raise InvalidOption(
+            "You should define a 'bucket-key' for bucketed append mode. Set bucket-key to columns, or bucket to -1", key="bucket-key", value=text
+        )
+    if nested := [name for name in keys if schema.field(name).type.root in _NESTED_BUCKET_KEYS]:
+        raise InvalidOption(f"nested type can not in bucket-key, in your table these key are {shown(nested)}", key="bucket-key", value=text)

@@ -1,0 +1,1 @@
+"""Change rows: delete, update and merge."""

@@ -1,0 +1,47 @@
+"""New values of columns: `{"v": pl.col("v") + 1, "s": "upper(s)", "d": date(2024, 1, 1)}` as expressions over the old row.
+
+A text is SQL, as it is in conditions: a text as value is written `"'closed'"` or `pl.lit("closed")`. Every other value stands for itself, read with its
+column's type: lists for ARRAY, dicts for MAP and ROW.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import SchemaMismatch
+from lakekit.read.expand import name_exactly
+from lakekit.read.user_expressions import beyond_a_row, format_expression, parsed, typed, unknown
+from lakekit.write import dicts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.metadata.table_context import Handle
+
+
+def assignments(given: Mapping[str, object], handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
+    """An expression over columns `schema` for each column of the table that gets a value.
+
+    Raises `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
+    """
+    if not hasattr(given, "items") or not given or not all(isinstance(name, str) for name in given):
+        msg = f"{said} takes the new values by column, such as {{'v': pl.col('v') + 1}}, not {given!r}"
+        raise TypeError(msg)
+    found = {}
+    for name, value in given.items():
+        if not handle.schema.has(name):
+            raise unknown(name, list(handle.schema.names), handle.name, said)
+        found[name] = _value(name, value, handle, schema, said=f"{said}[{name!r}]").alias(name)
+    return found
+
+
+def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
+    if not isinstance(value, (pl.Expr, str)):
+        return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
+    expr = name_exactly(parsed(value, handle.name, said), schema) if isinstance(value, str) else value
+    expr, _ = typed(expr, schema, handle.name, said)
+    if (beyond := beyond_a_row(expr, schema)) is not None:
+        raise SchemaMismatch(f"{said}={format_expression(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
+    return expr

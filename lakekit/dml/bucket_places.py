@@ -1,0 +1,69 @@
+"""Rows that a change would not reach: keys in another bucket than the one where the change writes.
+
+pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version of such a key
+goes to the bucket of the option's function, and the row stays where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.codec import hashing
+from lakekit.columns import cols
+from lakekit.errors import Corrupt
+from lakekit.data_file.paths import data_file_paths
+from lakekit.data_file.reader import refused
+from lakekit.format.polars_types import polars_schema
+from lakekit.read import lazy_frames, lazy
+from lakekit.read.user_expressions import computed
+from lakekit.write import bucket_assigners
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.planner import Plan
+
+
+def check_places(plan: Plan, expr: pl.Expr | None) -> None:
+    """Raises `Corrupt` where a row of a key table that satisfies a condition lies in another bucket than that of its key.
+
+    Only tables with another bucket function than the default are looked at: all writers place rows by that one alike.
+    """
+    handle = plan.handle
+    if handle.kind != "key" or handle.options.bucket < 1 or len(hashing.functions_of_writers(handle.options.bucket_function_type)) == 1:
+        return
+    fields = bucket_assigners.bucket_fields(handle)
+    if not hashing.is_bucket_key(handle.options.bucket_function_type, [field.type for field in fields]):
+        return  # nobody writes it: the writers refuse the table by name
+    numbers = plan.entries.numbers("bucket")
+    for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
+        here = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
+        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=here), expr, number)
+
+
+def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
+    handle, fields = plan.handle, bucket_assigners.bucket_fields(plan.handle)
+    found = lazy_frames.merged([plan], handle.schema.fields)
+    asked = found if expr is None else lazy.filtered(found, expr, polars_schema(handle.schema.fields))
+    with computed(handle.name), refused(handle, data_file_paths(handle, plan.entries.take(plan.chosen))):
+        for batch in asked.select(cols([field.name for field in fields])).collect_batches():
+            columns, types = bucket_assigners.key_columns(batch, fields)
+            right = hashing.buckets(handle.options.bucket_function_type, columns, types, handle.options.bucket)
+            if (right != number).any():
+                raise _misplaced(handle, plan, number, int(right[right != number][0]))
+
+
+def _misplaced(handle: Handle, plan: Plan, number: int, right: int) -> Corrupt:
+    [path] = data_file_paths(handle, plan.entries.take(plan.chosen[:1]))
+    function = handle.options.bucket_function_type
+    return Corrupt(
+        f"rows of bucket {number} of {handle.name} belong to bucket {right} by bucket-function.type={function}: another writer "
+        "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows anew first: "
+        "t.overwrite(t.scan().collect())",
+        path=path,
+        field="_BUCKET",
+    )

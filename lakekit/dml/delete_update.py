@@ -1,0 +1,106 @@
+"""Rows deleted where a condition holds.
+
+    every row                      truncate: metadata only
+    partition columns decide       those partitions are dropped: metadata only
+    key table, engine takes -D     the rows are written again as deletes
+    other key table, append table  files are written anew without the rows, or deletion vectors mark them
+
+With `delete.force-produce-changelog` only the last two, so that a changelog tells of every row.
+
+Source: ENGINE.md 1.6, 8.3 and 8.4; `DeleteFromPaimonTableCommand`, `PrimaryKeyTableUtils.validatePKUpsertDeletable`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.bucket.merge_read import KIND
+from lakekit.dml.matching_rows import Found
+from lakekit.dml.rewriting import take_away
+from lakekit.dml.row_change import RowChange, Statement
+from lakekit.commit.overwrite import Overwrite
+from lakekit.errors import InvalidOption
+from lakekit.lsm import rule as rules
+from lakekit.model.row_kind import RowKind
+from lakekit.read.user_expressions import condition, is_row_wise
+
+if TYPE_CHECKING:
+    from lakekit.dml.row_change import Changed
+    from lakekit.metadata.table_context import Handle
+
+
+def delete(handle: Handle, where: pl.Expr | str) -> Changed:
+    """Deletes the rows of which `where` is true, in one commit; none when there is no such row. Rows of which it is null stay.
+
+    Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another
+    commit rewrote or marked the same files meanwhile: nothing changed.
+    """
+    return statement(handle, where).commit()
+
+
+def statement(handle: Handle, where: pl.Expr | str) -> Statement:
+    """What `delete` does. Raises what it raises for the condition."""
+    expr, found = condition(where, handle), Found.at_newest(handle)
+    everything, row_by_row = found.always(expr), handle.options.delete_force_produce_changelog
+    replaces = Overwrite.whole() if everything and found.snapshot is not None and not row_by_row else None
+    partitions = [] if everything is False else None if row_by_row or replaces is not None else found.partitions(expr)
+    if partitions:
+        replaces = Overwrite.exactly(partitions)
+    by_rows = handle.kind == "key" and takes_deletes(handle)
+    return Statement(
+        handle=handle,
+        found=found,
+        where=expr,
+        only_adds=not by_rows,
+        fill=_nothing if found.snapshot is None or partitions is not None else partial(_rows if by_rows else _stored, expr=expr),
+        by_place=is_row_wise(expr, found.schema),
+        replaces=replaces,
+    )
+
+
+def _nothing(change: RowChange, found: Found) -> None:
+    """No row satisfies the condition."""
+
+
+def _rows(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+    write_deletes(change, found, expr)
+
+
+def _stored(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+    stored = found.stored(expr)
+    take_away(change, stored, stored.marked(expr))
+
+
+def takes_deletes(handle: Handle) -> bool:
+    """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
+    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    removes = rule.remove_on_delete or bool(handle.options.partial_update_remove_record_on_sequence_group)
+    return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
+
+
+def check_deletes(handle: Handle) -> None:
+    """Raises `InvalidOption` where rows of kind -D would be dropped on the way."""
+    if handle.options.ignore_delete:
+        raise InvalidOption(
+            f"{handle.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, so nothing would be deleted. "
+            "Drop partitions, or t.overwrite(…) with the rows that stay",
+            key="ignore-delete",
+            value="true",
+        )
+
+
+def write_deletes(change: RowChange, found: Found, expr: pl.Expr) -> None:
+    """Writes the rows that satisfy a condition as deletes."""
+    check_deletes(change.handle)
+    for batch in found.batches(expr):
+        change.write(as_deletes(batch, change.handle))
+
+
+def as_deletes(rows: pl.DataFrame, handle: Handle) -> pl.DataFrame:
+    """Rows of a key table with kind -D, in the column of `rowkind.field` too."""
+    own = handle.options.rowkind_field
+    told = [] if own is None else [pl.lit("-D", pl.String).alias(own)]
+    return rows.with_columns(*told, pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))

@@ -1,0 +1,255 @@
+"""The rows that a change is about, found in one snapshot by the plan of a read: merged rows of key tables, or rows of files by their position.
+
+    found = Found.at_newest(handle)
+    found.batches(expr)               rows of the table that satisfy a condition, streamed
+    found.stored(expr).marked(expr)   the same rows as positions in files: numbers that count the rows of all files, in order
+
+Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from lakekit.dml.bucket_places import check_places
+from lakekit.columns import ROW
+from lakekit.errors import InvalidOption, LimitExceeded
+from lakekit.data_file import deletion_vector_reader, row_kinds
+from lakekit.data_file.paths import data_file_paths, place_of
+from lakekit.data_file.reader import refused, scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import feature_check, snapshots
+from lakekit.predicate import FALSE, TRUE
+from lakekit.read import lazy_frames, lazy, planner as plans
+from lakekit.read.condition import Condition, exactly
+from lakekit.read.expand import used_columns
+from lakekit.read.user_expressions import computed, is_row_wise
+from lakekit.read.spelled import text_of
+from lakekit.read.time_travel import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.planner import Plan
+
+    Positions = NDArray[np.unsignedinteger]
+
+_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
+"""A caller's options of reading: what they hide or round must not decide what is kept."""
+_MOST_ROWS = 2**32 - 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it.
+
+    `part`: of files that need no merge, those of that part among so many, whatever else is asked of them.
+    """
+
+    handle: Handle
+    snapshot: Snapshot | None
+    some: frozenset[tuple[bytes, int]] | None = None
+    part: tuple[int, int] | None = None
+
+    @staticmethod
+    def at_newest(handle: Handle) -> Found:
+        """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
+        feature_check.check_writable(handle)
+        given = {key: None for key in _NOT_HERE if key in handle.all_options}
+        return Found(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
+
+    @cached_property
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """The columns of its rows."""
+        return polars_schema(self.handle.schema.fields)
+
+    def plan(self, expr: pl.Expr | None = None) -> Plan:
+        """What has to be read for the rows that satisfy a condition."""
+        condition = Condition() if expr is None else self._condition(expr)
+        plan = plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+        if self.part is not None:
+            number, count = self.part
+            names = plan.entries.take(plan.raw).column("file_name").to_pylist()  # scalar: one a file
+            mine = [crc32(name.encode()) % count == number for name in names]
+            plan = replace(plan, raw=plan.raw[np.array(mine, bool)])
+        if self.some is None:
+            return plan
+        raw = [at for at in plan.raw if place_of(plan.entries, int(at)) in self.some]
+        merged = tuple(bucket for bucket in plan.merged if (bucket.partition, bucket.bucket) in self.some)
+        return replace(plan, raw=np.array(raw, np.int64), merged=merged)
+
+    def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
+        """Where rows may be that satisfy a condition."""
+        plan = self.plan(expr)
+        return sorted({place_of(plan.entries, int(at)) for at in plan.chosen})
+
+    def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
+        """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.
+
+        Raises `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot be computed,
+        `Corrupt` where such rows lie in another bucket than that of their keys.
+        """
+        plan = self.plan(expr)
+        check_places(plan, expr)
+        found = lazy_frames.merged([plan], self.handle.schema.fields)
+        asked = then(found if expr is None else lazy.filtered(found, expr, self.schema))
+        with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
+            yield from asked.collect_batches(maintain_order=True)
+
+    def stored(self, expr: pl.Expr | None = None) -> Stored:
+        """The files that may hold such rows, each row of them the only one of its key.
+
+        Raises `InvalidOption` where rows are merged from several files.
+        """
+        plan = self.plan(expr)
+        if plan.merged or _may_retract(plan):
+            engine = self.handle.options.merge_engine
+            raise InvalidOption(
+                "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
+                f"{self.handle.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: run t.compact(full=True), then delete",
+                key="merge-engine",
+                value=engine,
+            )
+        return Stored.of(plan, plan.raw)
+
+    def _condition(self, expr: pl.Expr) -> Condition:
+        schema = self.handle.schema
+        return lazy.condition_of(lazy.filters_of(expr, self.schema), schema)[0]
+
+    # ---- what a condition says without reading rows
+
+    def always(self, expr: pl.Expr) -> bool | None:
+        """Whether a condition holds of every row, or of none; None: it depends."""
+        said = [exactly(text_of(one)) for one in lazy.filters_of(expr, self.schema)]
+        if expr.meta.root_names() or len(said) != 1:
+            return None
+        return {TRUE: True, FALSE: False}.get(said[0]) if said[0] is not None else None
+
+    def partitions(self, expr: pl.Expr) -> list[bytes] | None:
+        """The partitions, as serialized rows, of which a condition holds that only partition columns decide; None for a condition on other columns."""
+        names = set(used_columns(expr, self.schema))
+        if not names or not names <= set(self.handle.schema.partition_keys) or not is_row_wise(expr, self.schema):
+            return None
+        if self.snapshot is None:
+            return []
+        there = plans.live(self.handle, self.snapshot).column("partition").unique()
+        with computed(self.handle.name):
+            chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
+        return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
+
+
+def _may_retract(plan: Plan) -> bool:
+    """Whether a file that needs no merge may hold deletes; a count that nobody knows means none above level 0."""
+    if plan.rule is None:
+        return False
+    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
+    return bool((row_kinds.may_retract(plan.handle, plan.entries, plan.raw, looks_far=True) & ~unknown).any())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Files in an order, their rows counted over all of them. `deleted`: rows that are no more, ascending, by file name."""
+
+    plan: Plan
+    entries: Entries
+    files: tuple[DataFile, ...]
+    paths: tuple[str, ...]
+    deleted: Mapping[str, Positions]
+
+    @staticmethod
+    def of(plan: Plan, at: NDArray[np.int64]) -> Stored:
+        """Files of a plan."""
+        entries = plan.entries.take(at)
+        files = entries.files()
+        names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
+        if sum(file.row_count for file in files) > _MOST_ROWS:
+            raise LimitExceeded(f"{plan.handle.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
+        return Stored(
+            plan=plan,
+            entries=entries,
+            files=tuple(files),
+            paths=tuple(data_file_paths(plan.handle, entries)),
+            deleted=deletion_vector_reader.load(plan.handle, names) if names else {},
+        )
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The number of each file's first row, and of the row after the last."""
+        return np.cumsum([0, *(file.row_count for file in self.files)])
+
+    @cached_property
+    def places(self) -> list[tuple[bytes, int, int]]:
+        """Partition, bucket and number of buckets of each file."""
+        columns = (self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
+        return list(zip(*columns, strict=True))
+
+    def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
+        """All rows, or those that satisfy a condition, their numbers first.
+
+        `masked`: without those that file indexes say the plan's condition does not hold of.
+        """
+        fields = self.plan.handle.schema.fields
+        found = scan_files(
+            self.plan.handle,
+            self.files,
+            self.paths,
+            fields,
+            deletions=self.deleted,
+            row_masks=self.plan.hits if masked else None,
+            row_index=ROW,
+            snapshot_id=self._snapshot_id,
+        )
+        return found if expr is None else lazy.filtered(found, expr, polars_schema(fields))
+
+    def marked(self, expr: pl.Expr) -> BitMap:
+        """The numbers of the rows that satisfy a condition."""
+        found = BitMap()
+        for batch in self.batches(self.rows(expr).select(ROW)):
+            found |= BitMap(batch[ROW].to_numpy())
+        return found
+
+    def without(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
+        """The rows of one file that are not marked, as it has them."""
+        handle, file = self.plan.handle, self.files[at]
+        gone = {file.name: self.positions(at, marked, also_deleted=True)}
+        return scan_files(handle, [file], [self.paths[at]], handle.schema.fields, system=system, deletions=gone, snapshot_id=self._snapshot_id)
+
+    def touched(self, marked: BitMap) -> list[int]:
+        """The files that hold marked rows."""
+        counts = [marked.range_cardinality(int(start), int(end)) for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
+        return [at for at, count in enumerate(counts) if count]
+
+    def positions(self, at: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
+        """Marked rows of one file by their position in it, ascending; `also_deleted`: and those that were no more before."""
+        start, end = int(self.starts[at]), int(self.starts[at + 1])
+        found = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
+        before = self.deleted.get(self.files[at].name) if also_deleted else None
+        return found if before is None else np.union1d(found, before.astype(np.uint64))
+
+    def narrowed(self, at: Sequence[int]) -> Stored:
+        """Some of the files; their rows are counted anew."""
+        files, paths = tuple(self.files[one] for one in at), tuple(self.paths[one] for one in at)
+        return Stored(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
+
+    def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""
+        with computed(self.plan.handle.name), refused(self.plan.handle, self.paths):
+            yield from frame.collect_batches(maintain_order=True)
+
+    @property
+    def _snapshot_id(self) -> int | None:
+        return None if self.plan.snapshot is None else self.plan.snapshot.id

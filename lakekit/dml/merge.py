@@ -1,0 +1,225 @@
+"""Rows of a source merged into a table: matched rows updated or deleted, others inserted, in one commit.
+
+    source (held) ──join on── target (streamed)  ─▶  pairs      first true WHEN MATCHED clause: +U, -D, or nothing
+                                                └▶  what never appeared: source rows to insert, target rows not matched by the source
+
+A target row that several source rows match is refused before anything is committed. Key tables get rows of kinds +U, -D and +I; append tables lose the old
+rows by files written anew, or by deletion vectors, and get the new ones appended. Source: ENGINE.md 8.3, 8.4; `MergeIntoPaimonTable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from pyroaring import BitMap
+
+from lakekit.bucket.merge_read import KIND
+from lakekit.dml.delete_update import as_deletes, check_deletes, takes_deletes
+from lakekit.dml.matching_rows import Found
+from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan
+from lakekit.dml.rewriting import take_away
+from lakekit.dml.row_change import RowChange
+from lakekit.dml.update import MADE, check_engine, key_changed, updated
+from lakekit.columns import ROW, cols, internal
+from lakekit.errors import InvalidOption, MergeConflict
+from lakekit.model.row_kind import RowKind
+from lakekit.read import lazy
+from lakekit.read.user_expressions import computed
+from lakekit.write import row_conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.matching_rows import Stored
+    from lakekit.dml.merge_plan import Action, MergePlan
+    from lakekit.dml.row_change import Changed
+    from lakekit.metadata.table_context import Handle
+
+_ACTION = internal("action")
+
+
+def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> Changed:
+    """Merges a source into a table, in one commit; none when nothing changes.
+
+    Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
+    no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
+    """
+    plan = checked(handle, source, clauses, on)
+    found = Found.at_newest(handle)
+    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
+        fill(change, plan, found)
+        return change.commit()
+
+
+def checked(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+    """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
+    check_engine(handle, "MergeInto")
+    plan = merge_plan(handle, source, clauses, on)
+    if handle.kind == "key" and plan.deletes:
+        _check_key_deletes(handle)
+    return plan
+
+
+def fill(change: RowChange, plan: MergePlan, found: Found) -> None:
+    """Writes to a change what becomes of the rows that were found. Raises what `merge` raises for rows and values."""
+    merging = _Merging(change=change, plan=plan, found=found)
+    if found.handle.kind == "key":
+        merging.keyed()
+    else:
+        merging.stored()
+
+
+def _check_key_deletes(handle: Handle) -> None:
+    check_deletes(handle)
+    if not takes_deletes(handle):
+        raise InvalidOption(
+            f"merge engine {handle.options.merge_engine} of {handle.name} takes no deletes as rows; partial-update does with "
+            "partial-update.remove-record-on-delete=true",
+            key="merge-engine",
+            value=handle.options.merge_engine,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Merging:
+    """A merge under way. `matched` are the source rows that matched something."""
+
+    change: RowChange
+    plan: MergePlan
+    found: Found
+    matched: BitMap = field(default_factory=BitMap)
+
+    @property
+    def handle(self) -> Handle:
+        return self.change.handle
+
+    @property
+    def _near(self) -> pl.Expr | None:
+        """What target rows must be like to be looked at: anything, where those matter too that nothing matches."""
+        return None if self.plan.not_matched_by_source else self.plan.near
+
+    # ---- key tables
+
+    def keyed(self) -> None:
+        """Rows of kinds; a target row is known by its key."""
+        keys = list(dict.fromkeys((*self.handle.schema.partition_keys, *self.handle.schema.primary_keys)))
+        seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.found.schema[name] for name in keys})]
+        for batch in self.found.batches(self._near, self._paired):
+            self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
+            seen.append(batch.select(cols(keys)))
+            self._write(batch, self.plan.matched)
+        known = pl.concat(seen, rechunk=True)
+        if self.plan.matched and known.is_duplicated().any():
+            raise self._twice(known.filter(known.is_duplicated()).row(0, named=True))
+        if self.plan.not_matched_by_source:
+            alone = known.unique()
+            for batch in self.found.batches(
+                None, lambda rows: _numbered(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
+            ):
+                self._write(batch, self._by_source)
+        self._insert()
+
+    def _write(self, batch: pl.DataFrame, actions: Sequence[Action]) -> None:
+        for one, rows in _parts(batch, actions):
+            old = rows.select(cols(self.handle.schema.names))
+            if one.does == "delete":
+                self.change.write(as_deletes(old, self.handle))
+            else:
+                new = updated(rows, list(one.columns), self.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
+                key_changed(old, new, self.handle)
+                self.change.write(new)
+
+    # ---- append tables
+
+    def stored(self) -> None:
+        """Rows of files, known by their positions."""
+        if self.found.snapshot is None:
+            self._insert()
+            return
+        stored, gone, seen = self.found.stored(self._near), BitMap(), BitMap()
+        for batch in stored.batches(self._paired(stored.rows())):
+            self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
+            mine = BitMap(batch[ROW].to_numpy())
+            if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
+                raise self._twice(_shown(batch, mine & seen, self.handle))
+            seen |= mine
+            gone |= self._move(batch, self.plan.matched)
+        if self.plan.not_matched_by_source:
+            rest = _beside(stored, seen)
+            for batch in stored.batches(_numbered(rest.rows(masked=False), self._by_source)):
+                gone |= self._move(batch, self._by_source)
+        self._insert()
+        take_away(self.change, stored, gone)
+
+    def _move(self, batch: pl.DataFrame, actions: Sequence[Action]) -> BitMap:
+        """Appends the new rows of a batch, and tells which rows go."""
+        for one, rows in _parts(batch, actions):
+            if one.does == "update":
+                self.change.write(updated(rows, list(one.columns), self.handle))
+        acted = batch.filter(pl.col(_ACTION).is_not_null())
+        return BitMap(acted[ROW].to_numpy())
+
+    # ---- both
+
+    @property
+    def _by_source(self) -> Sequence[Action]:
+        return self.plan.not_matched_by_source
+
+    def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Each target row with each source row that it matches, and the clause that acts on it."""
+        schema = {**self.found.schema, **self.plan.source.schema}
+        return _numbered(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
+
+    def _insert(self) -> None:
+        """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""
+        if not self.plan.not_matched:
+            return
+        rest = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
+        with computed(self.handle.name):
+            made = [rows.select(one.columns) for one, rows in chosen(rest, self.plan.not_matched)]
+        for frame in made:
+            for batch in row_conversion.batches(frame, self.handle, remedies=MADE):
+                self.change.write(batch)
+
+    def _twice(self, row: dict[str, object]) -> MergeConflict:
+        shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
+        return MergeConflict(
+            "Can't execute this MergeInto when there are some target rows that each of them match more than one source rows. It may lead to an unexpected "
+            f"result. {self.handle.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as with source.unique(…)"
+        )
+
+
+def chosen(rows: pl.DataFrame, actions: Sequence[Action]) -> list[tuple[Action, pl.DataFrame]]:
+    """The rows that each clause acts on, those that none does left out."""
+    return list(_parts(_numbered(rows.lazy(), actions).collect(), actions))
+
+
+def _numbered(rows: pl.LazyFrame, actions: Sequence[Action]) -> pl.LazyFrame:
+    """The rows with the number of the first clause whose condition is true."""
+    number = pl.lit(None, pl.Int32)
+    for at, one in reversed(list(enumerate(actions))):
+        number = pl.when(one.condition).then(pl.lit(at, pl.Int32)).otherwise(number)
+    return rows.with_columns(number.alias(_ACTION))
+
+
+def _parts(batch: pl.DataFrame, actions: Sequence[Action]) -> Iterator[tuple[Action, pl.DataFrame]]:
+    """The rows that each clause acts on."""
+    for number, one in enumerate(actions):
+        rows = batch.filter(pl.col(_ACTION) == number)
+        if rows.height:
+            yield one, rows
+
+
+def _beside(stored: Stored, seen: BitMap) -> Stored:
+    """The same files, their rows counted as before, without some."""
+    return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
+
+
+def _shown(batch: pl.DataFrame, again: BitMap, handle: Handle) -> dict[str, object]:
+    """A row that was met twice."""
+    twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
+    return twice.select(cols(handle.schema.names[:4])).row(0, named=True)

@@ -1,0 +1,145 @@
+"""Rows updated where a condition holds: each is made anew from its old values.
+
+    key table      the rows are written again, whole, as +U: engines deduplicate and partial-update alone
+    append table   touched files are written anew, every row in its place; with deletion vectors old rows are marked and new ones appended
+
+Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from pyroaring import BitMap
+
+from lakekit.bucket.merge_read import KIND
+from lakekit.dml.assignments import assignments
+from lakekit.dml.matching_rows import Found
+from lakekit.dml.rewriting import drop, mark
+from lakekit.dml.row_change import RowChange, Statement
+from lakekit.dml.update_validation import check_stands
+from lakekit.columns import ROW, cols
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.model.row_kind import RowKind
+from lakekit.read.user_expressions import computed, condition, is_row_wise
+from lakekit.write import row_conversion
+from lakekit.write.spot import Remedies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lakekit.dml.row_change import Changed
+    from lakekit.metadata.table_context import Handle
+
+    Does = Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None]
+
+_ENGINES = ("deduplicate", "partial-update")
+MADE = Remedies(cast=" where the value is made")
+"""Of rows that a statement makes, which casts nothing by itself."""
+
+
+def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Changed:
+    """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
+
+    Raises `InvalidOption` for a merge engine that takes no updates, and where merging would take a new value back; `SchemaMismatch` for a column of the
+    primary key; what `delete` raises for conditions, what appending raises for values; `Conflict`.
+    """
+    return statement(handle, values, where).commit()
+
+
+def statement(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Statement:
+    """What `update` does. Raises what it raises for the engine, the condition and the columns."""
+    check_engine(handle, "Update")
+    found = Found.at_newest(handle)
+    expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
+    if keys := [name for name in new if name in handle.schema.primary_keys]:
+        raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
+    does = _keyed if handle.kind == "key" else _moved if handle.options.deletion_vectors_enabled else _in_place
+    return Statement(
+        handle=handle,
+        found=found,
+        where=expr,
+        only_adds=handle.kind == "append",
+        fill=partial(_filled, does=does, expr=expr, values=list(new.values())),
+        by_place=is_row_wise(expr, found.schema),
+    )
+
+
+def _filled(change: RowChange, found: Found, *, does: Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]) -> None:
+    if found.snapshot is not None and found.always(expr) is not False:
+        does(change, found, expr, values)
+
+
+def _keyed(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
+    names = [value.meta.output_name() for value in values]
+    for batch in found.batches(expr):
+        new = updated(batch, values, change.handle)
+        check_stands(batch, new, names, change.handle)
+        change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+
+
+def check_engine(handle: Handle, what: str) -> None:
+    """Raises `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
+    engine = handle.options.merge_engine
+    if handle.kind == "key" and engine not in _ENGINES:
+        instead = "write rows with t.upsert(…), which it merges" if engine == "aggregation" else "its first row of a key stands"
+        raise InvalidOption(
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. {handle.name} has that engine: {instead}",
+            key="merge-engine",
+            value=engine,
+        )
+
+
+def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
+    """Raises `SchemaMismatch` where new values of rows are of another key."""
+    for name in handle.schema.primary_keys:
+        changed = old[name].ne_missing(new[name])
+        if changed.any():
+            at = int(changed.alias("").arg_true()[0])
+            raise SchemaMismatch(
+                f"Can't update the primary key column. {name!r} of {handle.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
+                "leave it out, match rows by the whole key, or delete the row and insert another",
+                column=name,
+            )
+
+
+def updated(rows: pl.DataFrame, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+    """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
+    with computed(handle.name):
+        made = rows.with_columns(values)
+    return pl.concat([row_conversion.empty(handle), *row_conversion.batches(made.select(cols(handle.schema.names)), handle, remedies=MADE)])
+
+
+def _moved(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Old rows are marked by deletion vectors, new ones appended."""
+    stored, marked = found.stored(expr), BitMap()
+    for batch in stored.batches(stored.rows(expr)):
+        marked |= BitMap(batch[ROW].to_numpy())
+        change.write(updated(batch, values, change.handle))
+    mark(change, stored, marked)
+
+
+def _in_place(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Files with marked rows are written anew, each row where it was."""
+    stored = found.stored(expr)
+    marked = stored.marked(expr)
+    touched = stored.touched(marked)
+    for at in touched:
+        one, positions = stored.narrowed([at]), stored.positions(at, marked)
+        for batch in one.batches(one.rows(masked=False)):
+            hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
+            change.write(_mixed(batch, hit, values, change.handle))
+    drop(change, stored, touched)
+
+
+def _mixed(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+    """A batch in which some rows have new values; the others are as they were."""
+    if not hit.any():
+        return batch.drop(ROW)
+    old, rest = batch.filter(hit), batch.filter(~hit)
+    new = updated(old, values, handle).with_columns(old[ROW])
+    return pl.concat([rest.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

@@ -1,0 +1,61 @@
+"""Whether the new values of an update stand once the table has merged them with the rows they replace.
+
+    partial-update, {"v": None}            v keeps its older value            refused: the update would be told as done, and change nothing
+    sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays           refused
+
+The rows are merged as reading merges them, so that whatever the table's options say of merging is seen. Source: ENGINE.md 3.1 to 3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.columns import col, cols, internal
+from lakekit.errors import InvalidOption
+from lakekit.lsm import merge, rule as rules
+from lakekit.model.row_kind import RowKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.metadata.table_context import Handle
+
+_MERGED = internal("merged")
+"""What the names of merged columns end with."""
+
+
+def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], handle: Handle) -> None:
+    """Raise `InvalidOption` where a new value of one of the columns `names` would not be in the table after the commit. `old` and `new`: row by row."""
+    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
+        return
+    keys = list(dict.fromkeys((*handle.schema.partition_keys, *handle.schema.primary_keys)))
+    own = cols(handle.schema.names)
+    both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
+    merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
+    pairs = new.select(own).join(merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED, maintain_order="left")
+    for name in (name for name in names if name not in keys):
+        lost = pairs.filter(col(name).ne_missing(col(name + _MERGED)))
+        if lost.height:
+            raise _taken_back(name, lost[name][0], lost[name + _MERGED][0], rule, handle)
+
+
+def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
+    return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
+
+
+def _taken_back(name: str, wanted: object, left: object, rule: rules.MergeRule, handle: Handle) -> InvalidOption:
+    group = rule.group_of(name)
+    fields = rule.sequence_fields if group is None else group.columns
+    if fields:
+        key, value = "sequence.field" if group is None else f"fields.{','.join(fields)}.sequence-group", ",".join(fields)
+        why = f"rows are ordered by {', '.join(fields)}, and the new one is older, or has none: give {fields[0]} a value that is not below the old one"
+    else:
+        key, value = "merge-engine", rule.engine
+        why = f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete the row and write another"
+    words = f"{name!r} of {handle.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+    return InvalidOption(words, key=key, value=value)

@@ -1,0 +1,174 @@
+"""Cards, tables, funnels and LSM levels in characters.
+
+    orders · key table                            snapshot  kind    rows
+      columns    day DATE, id BIGINT              7         APPEND   640
+      key        id                               … 412 more
+
+Every function takes facts or a few rows and a width in terminal columns, and gives lines joined by line feeds, no line wider than asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from lakekit.draw.key_axis import axis_of
+from lakekit.draw.humanize import cell, columns_wide, count, cut, is_number, pad, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from lakekit.draw.key_axis import Key, KeyAxis
+
+WIDTH = 100
+"""Where nobody says how wide the terminal is."""
+_GAP = "  "
+_READABLE = 24
+"""Values are cut to this many columns before a column is left out: a time of day still stands in it whole."""
+
+
+def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
+    """A title and named facts below it, one line each."""
+    told = [(printable(name), cell(value)) for name, value in facts]
+    names = max((columns_wide(name) for name, _ in told), default=0)
+    lines = [printable(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
+    return "\n".join(cut(line, width) for line in lines)
+
+
+def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names and rows of a small Arrow table."""
+    columns = [column.to_pylist() for column in table.columns]
+    return list(table.column_names), [tuple(column[at] for column in columns) for at in range(table.num_rows)]
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
+    """Rows under their names: digits to the right, at most `limit` rows and `width` columns, and what was left out said in words."""
+    shown = rows[:limit]
+    right = [any(is_number(row[at]) for row in shown) for at in range(len(names))]
+    cells = [[cell(value) for value in row] for row in shown]
+    heads = [printable(name) for name in names]
+    wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
+    wide = _fit(wide, [columns_wide(head) for head in heads], width)
+    kept = len(wide)
+    lines = [_GAP.join(pad(cut(line[at], wide[at]), wide[at], right=right[at]) for at in range(kept)).rstrip() for line in [heads, *cells]]
+    lines = [cut(line, width) for line in lines]
+    if kept < len(names):
+        lines.append(cut(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
+    if len(rows) > limit:
+        lines.append(f"… {count(len(rows) - limit)} more")
+    return "\n".join(lines)
+
+
+def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
+    """Widths that fit: the widest columns give way first, down to their heads; then columns at the end are left out."""
+    wide = list(wide)
+    floors = [min(asked, max(head, _READABLE)) for asked, head in zip(wide, heads, strict=True)]
+    while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
+        spare = sorted((at for at, asked in enumerate(wide) if asked > floors[at]), key=lambda at: wide[at], reverse=True)
+        if spare:
+            next_widest = wide[spare[1]] if len(spare) > 1 else 0
+            wide[spare[0]] = min(wide[spare[0]] - 1, max(floors[spare[0]], wide[spare[0]] - over, next_widest))
+        elif len(wide) > 1:
+            wide.pop()
+            floors.pop()
+        else:
+            return [width]
+    return wide
+
+
+def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
+    """What a scan need not read: one line a step, (what, before, after, why)."""
+    names = max((columns_wide(printable(what)) for what, *_ in steps), default=0)
+    before = max((len(count(step[1])) for step in steps), default=0)
+    after = max((len(count(step[2])) for step in steps), default=0)
+    last, lines = "", [printable(title)]
+    for step, were, are, why in steps:
+        what = printable(step)
+        lines.append(f"  {pad('' if what == last else what, names)}  {count(were):>{before}} → {count(are):>{after}}   {cell(why)}".rstrip())
+        last = what
+    return "\n".join(cut(line, width) for line in lines)
+
+
+# ---- levels ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A data file as the levels show it: where its keys begin and end (tuples of values, or a value; None where unknown), how big it is."""
+
+    level: int
+    low: Any
+    high: Any
+    size_bytes: int
+    row_count: int
+    deleted_row_count: int = 0
+
+
+_INK = "█▓▒░"
+_LANES = 16
+_ROUNDED = 1e-9
+"""What places on the axis may be off by rounding."""
+
+
+def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
+    """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
+
+    Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
+    Files of an append table stand on one line, by the numbers of their rows.
+    """
+    if not boxes:
+        return printable(title) + "\n  no files"
+    by_level: dict[int, list[Box]] = {}
+    for box in boxes:
+        by_level.setdefault(box.level, []).append(box)
+    totals = {level: f"{size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
+    right = max(len(total) for total in totals.values())
+    wide = max(20, width - right - 9)
+    axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
+    lines = [printable(title)]
+    for depth, (level, found) in enumerate(sorted(by_level.items())):
+        places = [_places(box, axis, wide) for box in found]
+        lanes = [[place] for place in places] if level == 0 and not is_append else [sorted(places)]
+        ink = _INK[min(depth, len(_INK) - 1)]
+        for number, lane in enumerate(lanes[:_LANES]):
+            name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
+            lines.append(f" {name:<4} {_lane(lane, wide, ink)}  {total:>{right}}".rstrip())
+        if len(lanes) > _LANES:
+            lines.append(f"      … {count(len(lanes) - _LANES)} more")
+    if axis.keys:
+        first, last = (cut(", ".join(cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
+        middle = wide - columns_wide(first) - columns_wide(last)
+        if probe is not None:
+            lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
+        lines.append(f"      {first}{pad(('rows' if is_append else 'keys').center(middle), middle)}{last}")
+    return "\n".join(cut(line, width) for line in lines)
+
+
+def _key(bound: Any) -> Key:
+    """A bound as a key; empty where it is unknown."""
+    return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
+
+
+def _places(box: Box, axis: KeyAxis, wide: int) -> tuple[int, int]:
+    """The first and last column of a file, which of unknown keys takes all."""
+    low, high = _key(box.low), _key(box.high)
+    start = int(axis.start(low) * wide + _ROUNDED) if low else 0
+    end = ceil(axis.end(high) * wide - _ROUNDED) - 1 if high else wide - 1
+    return min(start, wide - 1), min(max(start, end), wide - 1)
+
+
+def _lane(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
+    """One line of boxes; neighbours keep a gap where there is room for one."""
+    drawn = [" "] * wide
+    taken = -1
+    for low, end in places:
+        start = low
+        if start <= taken + 1 <= end and taken >= 0:
+            start = taken + 2 if taken + 2 <= end else taken + 1
+        for at in range(max(start, 0), end + 1):
+            drawn[at] = ink
+        taken = max(taken, end)
+    return "".join(drawn)

@@ -1,0 +1,218 @@
+"""A table as one page that needs nothing else: no network, no notebook, no widget state. Timeline on top; below it the manifests and levels of one snapshot.
+
+    <meta Content-Security-Policy>     nothing is loaded, and only the style and the script of this file run: their hashes are in the policy
+    <svg> timeline                     a mark a snapshot: click, Tab and Enter, arrow keys
+    <section data-snapshot="7"> …      one for each snapshot that is in the page, the chosen one shown: manifests, and the levels of each bucket
+    <script type="application/json">   what a click says: opening line, details by name; `<`, `>`, `&`, U+2028 and U+2029 written as escapes
+
+Without JavaScript every snapshot of the page is shown, one after another. Pure: facts and drawings in, text out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakekit.draw import html
+from lakekit.draw.shapes import Rect
+from lakekit.draw.svg import svg
+from lakekit.draw.humanize import count, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakekit.draw.shapes import Drawing
+
+_CLEAR = "#00000000"
+_NARROW = 4.0
+"""A box is at least this wide to a finger, in pixels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pane:
+    """A picture under a heading; `said` is what stands there where there is no picture, or below it."""
+
+    heading: str
+    drawing: Drawing | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A snapshot in the page: its manifests, its buckets, and the Python that reads it. `details` are sentences for the keys of its boxes."""
+
+    snapshot_id: int
+    heading: str
+    code: str
+    at: str
+    manifests: Pane
+    buckets: tuple[Pane, ...]
+    said: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """All of a page: the table's name and facts, the Python that opens it, the timeline, and the snapshots that are in the page, newest first."""
+
+    name: str
+    facts: Sequence[tuple[str, object]]
+    opening: str
+    timeline: Drawing
+    moments: tuple[Moment, ...]
+    snapshot_count: int
+
+
+def clickable(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
+    """The drawing with clear boxes over it that can be chosen; they carry the hints alone."""
+    plain = tuple(replace(shape, hint="", key="") if isinstance(shape, Rect) else shape for shape in drawing.shapes)
+    over = (replace(box, color=_CLEAR, width=max(box.width, _NARROW)) for box in boxes)
+    return replace(drawing, shapes=(*plain, *over))
+
+
+def section(moment: Moment) -> str:
+    """The part of a page that shows one snapshot."""
+    head = f"<h2>{_said(moment.heading)}</h2><pre>{_said(moment.code)}</pre>"
+    buckets = "".join(map(_bucket, moment.buckets))
+    note = f"<p>{_said(moment.said)}</p>" if moment.said else ""
+    manifests = f'<div data-view="manifests">{_pane(moment.manifests)}</div>'
+    return (
+        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_said(moment.at)}">{head}{manifests}<div data-view="levels">{buckets}</div>{note}</section>'
+    )
+
+
+def _bucket(pane: Pane) -> str:
+    return f"<details open><summary>{_said(pane.heading)}</summary>{_pane(pane)}</details>"
+
+
+def _pane(pane: Pane) -> str:
+    drawn = svg(pane.drawing) if pane.drawing is not None else ""
+    return drawn + (f"<p>{_said(pane.said)}</p>" if pane.said else "")
+
+
+def page(whole: Whole) -> str:
+    """The whole page as HTML text. Names in it are escaped, whatever they hold."""
+    details = {key: printable(said) for moment in whole.moments for key, said in moment.details.items()}
+    told = _json({"opening": whole.opening, "details": details})
+    policy = (
+        f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
+    return "".join(
+        (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_said(policy)}">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">',
+            f"<title>{_said(whole.name)}</title><style>{_STYLE}</style></head><body><main>",
+            html.card(f"Table {whole.name}", whole.facts),
+            f"<p>{_bound(whole)}</p>",
+            f'<div id="timeline">{svg(whole.timeline)}</div>',
+            '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: click, or Tab and Enter.</p>',
+            f'<pre id="code">{_said(whole.opening)}</pre></div>',
+            *map(section, whole.moments),
+            f'</main><script type="application/json" id="facts">{told}</script><script>{_SCRIPT}</script></body></html>\n',
+        )
+    )
+
+
+def _bound(whole: Whole) -> str:
+    """How much of the table is in the page, in words."""
+    inside = len(whole.moments)
+    if not whole.snapshot_count:
+        return "The table has no snapshot: nothing was written yet."
+    if inside == whole.snapshot_count:
+        return f"{plural(inside, 'snapshot')}, all in this page."
+    shown = "Only the newest snapshot" if inside == 1 else f"Only the newest {count(inside)} snapshots"
+    return f"{shown} of {count(whole.snapshot_count)} can be opened in this page: more would make it too large."
+
+
+def _said(text: str) -> str:
+    return html.escape(printable(text))
+
+
+def _json(value: object) -> str:
+    """JSON that may stand inside a script element."""
+    text = json.dumps(value, ensure_ascii=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+_STYLE = """
+:root{color-scheme:light dark}
+body{margin:0;font:14px system-ui,sans-serif;background:Canvas;color:CanvasText}
+main{max-width:1100px;margin:0 auto;padding:16px}
+h2{font-size:16px;margin:20px 0 6px}
+pre{font:13px ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0}
+table{border-collapse:collapse}
+caption{text-align:left;font-size:18px;padding-bottom:6px}
+th,td{text-align:left;padding:2px 14px 2px 0;vertical-align:top;font-weight:normal}
+th{opacity:.8;white-space:nowrap}
+svg{display:block;max-width:100%;height:auto;overflow:visible}
+summary{cursor:pointer;margin:10px 0 4px}
+#told{position:sticky;top:0;background:Canvas;border-block:1px solid GrayText;padding:6px 0;z-index:1}
+#told p{margin:0;overflow-wrap:anywhere}
+[data-key]{cursor:pointer}
+[data-key]:hover{filter:brightness(1.15)}
+[data-key]:focus-visible{outline:2px dashed CanvasText;outline-offset:2px}
+[aria-pressed=true]{stroke:CanvasText;stroke-width:2.5;paint-order:stroke}
+"""
+
+_SCRIPT = """
+"use strict";
+(() => {
+  const facts = JSON.parse(document.getElementById("facts").textContent);
+  const said = document.getElementById("said"), code = document.getElementById("code");
+  const sections = [...document.querySelectorAll("section[data-snapshot]")];
+  const marks = [...document.querySelectorAll("#timeline [data-key]")];
+  const tell = (words, line) => { said.textContent = words; code.textContent = line; };
+  const press = (all, chosen) => all.forEach(one => one.setAttribute("aria-pressed", String(one === chosen)));
+  const python = text => JSON.stringify(text);
+
+  function snapshot(id, loud) {
+    const mark = marks.find(one => one.dataset.key === id);
+    const section = sections.find(one => one.dataset.snapshot === id);
+    press(marks, mark);
+    if (!section) {
+      tell("Snapshot " + id + " is not in this page, which holds the newest " + sections.length + ".", facts.opening + ".browse()");
+      return;
+    }
+    sections.forEach(one => { one.hidden = one !== section; });
+    if (loud) tell(mark ? mark.getAttribute("aria-label") : "Snapshot " + id, section.querySelector("pre").textContent);
+  }
+
+  function choose(box) {
+    if (marks.includes(box)) { snapshot(box.dataset.key, true); return; }
+    const section = box.closest("section"), at = section.dataset.at;
+    press([...section.querySelectorAll("[data-key]")], box);
+    const key = box.dataset.key, kind = key.slice(0, key.indexOf("/")), file = key.slice(kind.length + 1);
+    const words = kind === "files" ? box.getAttribute("aria-label") : facts.details["file/" + file] || box.getAttribute("aria-label");
+    const frames = { manifest: "manifests", index: "indexes", file: "files" };
+    const frame = frames[kind];
+    tell(words, frame ? facts.opening + "." + frame + "(at=" + at + ").filter(pl.col(\\"file_name\\") == " + python(file) + ")" : "");
+  }
+
+  document.addEventListener("click", event => {
+    const box = event.target.closest("[data-key]");
+    if (box) choose(box);
+  });
+  document.addEventListener("keydown", event => {
+    const box = event.target.closest("[data-key]");
+    if (!box) return;
+    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(box); }
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step) {
+      const all = marks.includes(box) ? marks : [...box.closest("svg").querySelectorAll("[data-key]")];
+      const next = all[all.indexOf(box) + step];
+      if (next) { event.preventDefault(); next.focus(); if (marks.includes(next)) choose(next); }
+    }
+  });
+  if (sections.length) snapshot(sections[0].dataset.snapshot, false);
+})();
+"""

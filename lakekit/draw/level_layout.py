@@ -1,0 +1,117 @@
+"""Data files as the picture of levels knows them, and what it says of them. Pure: plain values, no table, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from lakekit.draw.humanize import cell, count, plural, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakekit.draw.key_axis import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelFile:
+    """A data file. `low` and `high` are its smallest and largest key, None where unknown: it may then hold any key.
+
+    `deleted_row_count` rows are hidden by its deletion vector, `delete_row_count` rows say that a key is deleted.
+    """
+
+    name: str
+    level: int
+    low: Key | None
+    high: Key | None
+    size_bytes: int
+    row_count: int
+    deleted_row_count: int = 0
+    delete_row_count: int = 0
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    schema_id: int = 0
+    source: str = ""
+    created: str = ""
+
+    @property
+    def gone(self) -> float:
+        """The share of rows that are deleted or delete."""
+        lost = self.deleted_row_count + self.delete_row_count
+        return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A bucket at one snapshot: its files, which of them were `added`, which are `leaving` later, and the files that were `removed`.
+
+    Files of level 0 stand newest first. `lit` are those that a read would open, None where nothing is asked.
+    """
+
+    snapshot_id: int | None
+    files: tuple[LevelFile, ...]
+    added: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
+    removed: tuple[LevelFile, ...] = ()
+    lit: frozenset[str] | None = None
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """Files that stand out."""
+        return self.added | self.leaving if self.lit is None else self.lit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of the picture: the key a line stands at, and lines below the title."""
+
+    probe: Key | None = None
+    said: tuple[str, ...] = ()
+
+
+NOTHING = Asked()
+NOWHERE = State(snapshot_id=None, files=())
+
+
+def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
+    """Files of an append table, with rows counted through in the order they were written for `low` and `high`."""
+    ordered = list(files)
+    ends = list(accumulate(file.row_count for file in ordered))
+    return tuple(replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),)) for file, end in zip(ordered, ends, strict=True))
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
+    """From which to which key a file reaches."""
+    if file.low is None or file.high is None:
+        return "keys unknown"
+    low, high = (", ".join(cell(part) for part in key) for key in (file.low, file.high))
+    return f"{'rows' if is_append else 'keys'} {low} .. {high}"
+
+
+def hint(files: Sequence[LevelFile], state: State | None, *, is_append: bool = False) -> str:
+    """What hovering over a box says; without a state it was removed."""
+    file = files[0]
+    level = "" if is_append else f"L{file.level}  "
+    read = 0 if state is None or state.lit is None else sum(one.name in state.lit for one in files)
+    word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{count(read)} to be read"
+    if len(files) > 1:
+        said = f"{plural(len(files), 'file')}  {level}{size(sum(one.size_bytes for one in files))}  {plural(sum(one.row_count for one in files), 'row')}"
+    else:
+        said = f"{file.name}  {level}{size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
+        said += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
+        said += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
+    return printable(f"{said}  {word}".rstrip())
+
+
+def detail(file: LevelFile, *, is_append: bool = False) -> str:
+    """All facts of a file on one line."""
+    parts = [hint([file], NOWHERE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
+    if file.source:
+        parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")
+    if file.created:
+        parts.append(f"written {file.created}")
+    return printable("  ".join(parts))

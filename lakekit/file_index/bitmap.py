@@ -1,0 +1,315 @@
+"""Bitmap index of one column: a roaring bitmap of row positions for each distinct value. Answers =, IN, IS NULL and their opposites exactly.
+
+version 1   u8 1 | i32 rows | i32 distinct values | u8 has null | [i32 null offset]
+            entries: value | i32 offset                                             in any order
+            body: [null bitmap] bitmaps
+version 2   u8 2 | i32 rows | i32 distinct values | u8 has null | [i32 null offset | i32 null length]
+            i32 blocks | blocks × (first value | i32 block offset) | i32 length of all blocks
+            blocks: i32 entries | entries × (value | i32 offset | i32 length)       ascending by value
+            body: [null bitmap] bitmaps
+
+An offset ≥ 0 counts from the start of the body; a negative one means the single row -1 - offset, stored nowhere (length -1). Big endian; values as
+`file_index.index_keys` stores them. != and NOT IN include rows that are null: whoever reads the rows applies the condition again.
+
+    INT 1, 2, 1, null, 3, version 1    01 00000005 00000003 01 fffffffc  00000001 00000000  00000002 fffffffe  00000003 fffffffb  3a30…(rows 0, 2)
+
+Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `BitmapFileIndex`, `BitmapFileIndexMeta`, `BitmapFileIndexMetaV2`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap
+
+from lakekit.codec import roaring
+from lakekit.file_index import index_keys
+from lakekit.codec.cursor import Cursor
+from lakekit.file_index.index_keys import WIDTHS, Key
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.file_index.bitmaps import SEARCHED, absent, listed
+from lakekit.file_index.values import AS_STORED, stands, wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from lakekit.file_index.index_keys import Question, Ragged
+    from lakekit.predicate import Leaf
+    from lakekit.types import DataType
+
+__all__ = ["NAME", "TYPES", "absent", "build", "listed", "probe", "rows", "walk"]
+NAME = "bitmap"
+OPTIONS = ("version", "index-block-size")
+TYPES = frozenset(
+    {
+        *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),
+        *("FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
+    }
+)
+
+
+# ---- building -----------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Bodies(NamedTuple):
+    """The bitmaps of all groups of rows: what is stored, and each group's offset and length as an entry says them."""
+
+    data: bytes
+    offsets: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
+    """The payload for a column. Raises `InvalidOption`."""
+    version = options.get("version", "2")
+    if version not in ("1", "2"):
+        msg = f"bitmap indexes have version 1 or 2, found {version!r}"
+        raise InvalidOption(msg, key="file-index.bitmap.version", value=version)
+    block_size = index_keys.size_option(options, "index-block-size", 16384, NAME)
+    found = index_keys.distinct(column, t)
+    nulls = np.flatnonzero(found.codes < 0)
+    null_bitmap = roaring.encode(nulls)
+    bodies = _bodies(found.codes, len(found.keys), len(null_bitmap) if len(nulls) > 1 else 0)
+    head = bytes([int(version)]) + _i32(len(found.codes), len(found.keys)) + bytes([len(nulls) > 0])
+    if len(nulls):
+        head += _i32(-1 - int(nulls[0]) if len(nulls) == 1 else 0)
+        head += _i32(len(null_bitmap)) if version == "2" else b""
+    keys = index_keys.stored(found.keys, t)
+    body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
+    if version == "1":
+        return head + index_keys.weave(keys, index_keys.integers(bodies.offsets))[0].tobytes() + body
+    return head + _blocks(keys, bodies, block_size) + body
+
+
+def _i32(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
+
+
+def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
+    there = np.flatnonzero(codes >= 0)
+    rows = there[np.argsort(codes[there], kind="stable")]
+    sizes = np.bincount(codes[there], minlength=count)
+    ends = np.cumsum(sizes)
+    single = sizes == 1
+    many = np.repeat(~single, sizes)
+    data, offsets = roaring.encode_many(rows[many], np.concatenate([[0], np.cumsum(sizes[~single])]))
+    places, lengths = np.empty(count, np.int64), np.full(count, -1, np.int64)
+    places[single] = -1 - rows[(ends - sizes)[single]]
+    places[~single] = start + offsets[:-1]
+    lengths[~single] = np.diff(offsets)
+    return _Bodies(data.tobytes(), places, lengths)
+
+
+def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
+    data, offsets = keys
+    entries, ends = index_keys.weave(keys, index_keys.integers(bodies.offsets, bodies.lengths))
+    heads, blocks = bytearray(), bytearray()
+    first, count, number = 0, len(offsets) - 1, 0
+    while first < count:  # scalar: a block of many values a step
+        end = int(np.searchsorted(ends, int(ends[first]) + block_size - 4, side="right")) - 1
+        end = max(first + 1, min(end, count))
+        heads += data[offsets[first] : offsets[first + 1]].tobytes() + _i32(len(blocks))
+        blocks += _i32(end - first) + entries[ends[first] : ends[end]].tobytes()
+        first, number = end, number + 1
+    return _i32(number) + bytes(heads) + _i32(len(blocks)) + bytes(blocks)
+
+
+_FEW = 64
+"""As many entries are decoded by Python as soon as numpy begins."""
+_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+@lru_cache(16)
+def _form(width: int, numbers: int) -> Struct:
+    """An entry: a value of that width, so many i32."""
+    return Struct(f">{_LETTERS[width]}{numbers}i")
+
+
+# ---- probing ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    offset: int
+    length: int  # -1: not said
+
+
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+    """The rows that match, False for none, True where it cannot tell. Reads one block (of version 2) a literal. Raises `Corrupt`, `Unsupported`."""
+    asked = index_keys.question(leaf, t)
+    found = None if asked is None else rows(payload, t, asked, row_count)
+    return True if found is None else index_keys.verdict(found, row_count)
+
+
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+    """The rows that a question is true of, those without a value among the unequal ones; None for a range. Raises `Corrupt`, `Unsupported`."""
+    if asked.kind == "range":
+        return None
+    cursor = Cursor(payload)
+    version, count, values, null = _head(cursor, row_count)
+    if asked.kind in ("null", "not null"):
+        body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
+        found = BitMap() if null is None else _rows(cursor, body, null, count)
+        return found if asked.kind == "null" else roaring.rows(row_count) - found
+    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(asked.keys))
+    found = BitMap()
+    for entry in entries:
+        found |= _rows(cursor, body, entry, count)
+    return found if asked.kind == "equal" else roaring.rows(row_count) - found
+
+
+def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:
+    """Version, rows, distinct values, and where the nulls are."""
+    version = cursor.u8("version")
+    if version not in (1, 2):
+        msg = f"bitmap indexes of version {version} are newer than lakekit; versions 1 and 2 are known"
+        raise Unsupported(msg, feature="file-index.bitmap")
+    rows = cursor.i32be("rows")
+    if row_count is not None and rows != row_count:
+        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
+    values = cursor.i32be("distinct values")
+    null = None
+    if cursor.flag("has null"):
+        null = _Entry(cursor.i32be("null offset"), cursor.i32be("null length") if version == 2 else -1)
+    return version, rows, values, null
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:
+    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    version, rows, values, null = _head(cursor)
+    if t is None:
+        cursor.raw(cursor.left, "values and bitmaps")
+        return
+    entries, body = _all_1(cursor, t, values) if version == 1 else _all_2(cursor, t)
+    if null is not None:
+        with cursor.within("null"):
+            _rows(cursor, body, null, rows)
+    for number, entry in enumerate(entries):
+        with cursor.within(f"value {number}"):
+            _rows(cursor, body, entry, rows)
+
+
+def _all_1(cursor: Cursor, t: DataType, values: int) -> tuple[list[_Entry], int]:
+    return [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, None)], cursor.tell
+
+
+def _all_2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
+    with cursor.within("blocks"):
+        heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
+    length = cursor.i32be("blocks length")
+    start = cursor.tell
+    cursor.skip(length, "blocks")
+    found = []
+    for number, (_, (offset,)) in enumerate(heads):
+        with cursor.within(f"block {number}"):
+            found += _block(cursor, t, start, length, offset, None)
+    return found, start + length
+
+
+def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
+    payload = cursor.data
+    if entry.offset < 0:
+        found = BitMap([-1 - entry.offset])
+    else:
+        at = min(body + entry.offset, len(payload))
+        end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
+        found = roaring.read_roaring(Cursor(payload, at=at, end=end, marks=cursor.marks), "bitmap")
+    if found and found.max() >= row_count:
+        raise Cursor(payload).wrong(f"row {found.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
+    return found
+
+
+def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None) -> list[tuple[Key, tuple[int, ...]]]:
+    """`count` × (value | so many i32), those whose value is wanted (None: all)."""
+    width = WIDTHS.get(t.root)
+    if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
+        raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
+    if width is None:
+        found: list[tuple[Key, tuple[int, ...]]] = []
+        if wanted and cursor.marks is None and not _may_hold(cursor, wanted):
+            return found
+        for _ in range(count):
+            key = index_keys.read_key(cursor, t, "value")
+            if wanted is None or key in wanted:
+                found.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
+            else:
+                cursor.raw(4 * numbers, "numbers")
+        return found
+    begin = cursor.tell
+    data = cursor.view(count * (width + 4 * numbers), "entries")
+    if cursor.marks is None and (len(wanted) <= SEARCHED if wanted is not None else count <= _FEW):
+        form = _form(width, numbers)
+        return [(index_keys.as_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
+    table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
+    keys = table["value"].astype(np.int64)
+    if t.root in ("FLOAT", "DOUBLE"):
+        keys = index_keys.ordered(keys, width)
+    if cursor.marks is not None:
+        for i, key in enumerate(keys.tolist()):
+            start = begin + i * (width + 4 * numbers)
+            cursor.marks.add(start, width, "value", key)
+            for j in range(numbers):
+                cursor.marks.add(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
+    at = np.arange(count) if wanted is None else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
+    return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
+
+
+def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
+    """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
+    left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
+    return any(stands(left, key) for key in wanted)
+
+
+def _searched(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
+    """As `_take`, for a few wanted numbers: each is compared with all values as they are stored, and only what is equal is decoded."""
+    values = np.ndarray((len(data) // form.size,), AS_STORED[WIDTHS[t.root]], data, 0, (form.size,))
+    found: list[tuple[Key, tuple[int, ...]]] = []
+    for key in wanted:
+        if isinstance(key, int) and (looked_for := wire(key, t)) is not None:
+            found += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == looked_for).nonzero()[0].tolist()]
+    return found
+
+
+def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
+    found = [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, wanted)]
+    return found, cursor.tell
+
+
+def _body_1(cursor: Cursor, t: DataType, values: int) -> int:
+    return _find_1(cursor, t, values, set())[1]
+
+
+def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001 - blocks count their own
+    heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
+    length = cursor.i32be("blocks length")
+    start = cursor.tell
+    cursor.skip(length, "blocks")
+    firsts = [key for key, _ in heads]
+    by_block: dict[int, set[Key]] = {}
+    for key in wanted:
+        block = index_keys.bisect(firsts, key, right=True) - 1
+        if block >= 0:
+            by_block.setdefault(block, set()).add(key)
+    found = []
+    for block, keys in by_block.items():
+        following = heads[block + 1][1][0] if block + 1 < len(heads) else length
+        found += _block(cursor, t, start, length, heads[block][1][0], keys, following=following)
+    return found, start + length
+
+
+def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, *, following: int | None = None) -> list[_Entry]:
+    """The entries of the block at an offset among all blocks, and where the one after it begins, if that is known."""
+    if not 0 <= offset <= length:
+        raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
+    end = following if following is not None and offset <= following <= length else length
+    inside = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + end, marks=cursor.marks)
+    return [_Entry(*numbers) for _, numbers in _take(inside, t, inside.i32be("entries"), 2, wanted)]
+
+
+def _body_2(cursor: Cursor, t: DataType, values: int) -> int:
+    return _find_2(cursor, t, values, set())[1]

@@ -1,0 +1,181 @@
+"""Bloom filter of one column: answers = and IN with "no row of this file" or "cannot tell".
+
+    i32 BE k | bits / 8 bytes                 bit p is byte p >> 3, mask 1 << (p & 7)
+
+A value's 64 bit hash H gives k bits: |i32(low(H) + i × high(H))|, i = 1 … k, modulo bits, where |c| flips every bit of a negative c. Nulls set none.
+
+    STRING, items 3, fpp 0.1: a, b, 湖     00000004 5b71
+
+Options: `items` (1,000,000), `fpp` (0.1). Sources: FORMAT.md 9.4; `BloomFilter64`, `FastHash`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec import hashing
+from lakekit.file_index import index_keys
+from lakekit.codec.binary_columns import integers_at
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from lakekit.file_index.container import Payloads
+    from lakekit.predicate import Leaf
+    from lakekit.types import DataType
+
+    Mask = NDArray[np.bool_]
+    Shapes = tuple[tuple[int, int, NDArray[np.int64]], ...]
+
+NAME = "bloom-filter"
+OPTIONS = ("items", "fpp")
+TYPES = frozenset(
+    {
+        *("CHAR", "VARCHAR", "BINARY", "VARBINARY", "TINYINT", "SMALLINT", "INT", "BIGINT"),
+        *("FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
+    }
+)
+_MAX_BITS = 1 << 31
+_AT_ONCE = 1 << 20
+"""Bytes of many filters that are looked at together."""
+
+
+def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
+    """The payload for a column. Raises `InvalidOption`."""
+    bits, k = _shape(options)
+    found = index_keys.keys_of(column, t)
+    there = ~found.nulls
+    if isinstance(found.values, np.ndarray):
+        hashes = hashing.mix64(index_keys.raw_bits(found.values[there], t)).view(np.uint64)
+    else:
+        hashes = hashing.xx64_column(found.values.filter(pa.array(there)))
+    filled = np.zeros(bits // 8, np.uint8)
+    at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits).reshape(-1)
+    np.bitwise_or.at(filled, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
+    return k.to_bytes(4, "big") + filled.tobytes()
+
+
+def _shape(options: Mapping[str, str]) -> tuple[int, int]:
+    """Bits and hash functions, by the arithmetic of the reference."""
+    try:
+        items, fpp = int(options.get("items", "1000000")), float(options.get("fpp", "0.1"))
+        wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+    except (ValueError, OverflowError) as error:
+        msg = f"bloom-filter takes items (a whole number) and fpp (between 0 and 1): {error}"
+        raise InvalidOption(msg, key="file-index.bloom-filter") from None
+    bits = wanted + 8 - wanted % 8
+    if not (items > 0 and 0 < fpp < 1 and bits < _MAX_BITS):
+        msg = f"bloom-filter with items={items} and fpp={fpp} would have {bits} bits; it takes between 8 and 2147483640"
+        raise InvalidOption(msg, key="file-index.bloom-filter")
+    return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
+
+
+def _places(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
+    """The bits of each hash, hashes × k."""
+    low, high = hashes.astype(np.int32), (hashes >> np.uint64(32)).astype(np.int32)  # their low 32 bits
+    mixed = low[:, None] + steps * high[:, None]
+    return (mixed ^ mixed >> np.int32(31)) % np.int32(bits)
+
+
+def _head(cursor: Cursor) -> tuple[int, int]:
+    """Hash functions and bits."""
+    k = cursor.i32be("hash functions")
+    bits = 8 * cursor.left
+    if not _is_sound(k, bits):
+        raise cursor.wrong(f"{k} hash functions over {bits} bits", "hash functions", at=0)
+    return k, bits
+
+
+def _is_sound(k: int, bits: int) -> bool:
+    return 1 <= k <= 65536 and 0 < bits < _MAX_BITS
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are bits
+    """Reads all there is, for the marks. Raises `Corrupt`."""
+    _head(cursor)
+    cursor.raw(cursor.left, "bits")
+
+
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
+    """False when no row can match. Raises `Corrupt`."""
+    if leaf.op not in ("=", "in"):
+        return True
+    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
+    if found is None:
+        return True
+    places, masks = found
+    return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
+
+
+def peek(read: Callable[[int, int], bytes], length: int, t: DataType, leaf: Leaf) -> bool:
+    """As `probe`, of a payload of so many bytes of which `read(at, length)` gives some: none after a bit that is not set. False: no row can match."""
+    head = read(0, 4)
+    k, bits = int.from_bytes(head, "big"), 8 * (length - len(head))
+    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if len(head) == 4 and _is_sound(k, bits) else None
+    if found is None:
+        return True
+    every = zip(*(one.tolist() for one in found), strict=True)  # scalar: few values are asked for
+    return any(all(_is_set(read(at, 1), mask) for at, mask in zip(places, masks, strict=True)) for places, masks in every)
+
+
+def _is_set(byte: bytes, mask: int) -> bool:
+    """Whether the bits are; where there is no such byte, nobody knows."""
+    return not byte or byte[0] & mask == mask
+
+
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of which of many payloads `probe` says False; damaged ones say nothing."""
+    return asked(payloads, t, leaf, row_counts, shapes(payloads))[0]
+
+
+def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64], known: Shapes) -> tuple[Mask, Mask]:  # noqa: ARG001 - see `probe`
+    """Of which of many payloads of `known` shapes `probe` says False, and of which it says True: of damaged ones neither."""
+    data, begins, _ = payloads
+    found, heard = np.zeros((2, len(begins)), bool)
+    for k, bits, rows in known:
+        looked_for = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
+        if looked_for is None:
+            continue
+        places, masks = looked_for
+        step = max(1, _AT_ONCE // max(1, places.size))
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
+            found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
+        heard[rows] = ~found[rows]
+    return found, heard
+
+
+def shapes(payloads: Payloads) -> Shapes:
+    """Hash functions and bits of payloads, and which have them: filters of one column are mostly of one size. What is too short for a filter has none."""
+    lengths = payloads.ends - payloads.begins
+    there = np.flatnonzero(lengths > 4)
+    every = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
+    return tuple((one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist())  # scalar: few sizes
+
+
+@lru_cache(256)
+def _looked_for(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
+    """The bytes of a payload that tell of each value, and the bits in them; None where it cannot tell. Filters of one column are mostly of one size.
+
+    `kinds` are the types of the literals: 1 and True are equal.
+    """
+    asked = index_keys.question(leaf, t)
+    if asked is None or asked.kind != "equal":
+        return None
+    if t.root in index_keys.WIDTHS:
+        inside = [key for key in asked.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
+        found = [hashing.mixed64(index_keys.as_stored(key, t)) for key in inside]
+    else:
+        found = [hashing.xx64(key) for key in asked.keys if isinstance(key, bytes)]
+    hashes = np.array(found, np.uint64)
+    at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
+    return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

@@ -1,0 +1,218 @@
+"""Bit-sliced index of one column of integers (deprecated by the reference, still written and read): answers every comparison with row positions.
+
+    u8 1 | i32 rows | u8 has positive | [part] | u8 has negative | [part]
+    part   u8 1 | i64 min (0) | i64 max | roaring existence | i32 n | n × roaring slice, least significant bit first
+
+Values ≥ 0 are in the positive part, the others in the negative part as their absolute value; nulls in neither. n is the bit length of max.
+
+It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their file. A sum is 2^i times the rows of
+slice i; of all rows, the heads of the slices say how many those are.
+
+    INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
+
+No options. Sources: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceIndexRoaringBitmap`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap
+
+from lakekit.codec import bit_slices, roaring
+from lakekit.file_index import index_keys
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import Unsupported, ValueOutOfRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from lakekit.file_index.index_keys import Question
+    from lakekit.predicate import Leaf
+    from lakekit.types import DataType
+
+NAME = "bsi"
+OPTIONS: tuple[str, ...] = ()
+TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"})
+
+
+def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:  # noqa: ARG001 - it has none
+    """The payload for a column. Raises `ValueOutOfRange` for -2^63, which it cannot hold."""
+    found = index_keys.keys_of(column, t)
+    assert isinstance(found.values, np.ndarray)
+    rows = np.flatnonzero(~found.nulls)
+    values = found.values[rows]
+    if len(values) and values.min() == -(2**63):
+        msg = f"a bsi index cannot hold {-(2**63)}"
+        raise ValueOutOfRange(msg)
+    return b"\1" + len(found.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
+
+
+def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
+    rows, values = rows[mine], values[mine]
+    if not len(rows):
+        return b"\0"
+    most = int(values.max())
+    slices = bit_slices.encode_slices(rows, values.view(np.uint64), most.bit_length())
+    head = b"\1\1" + bytes(8) + most.to_bytes(8, "big") + roaring.encode(rows)
+    return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
+
+
+class _Slices:
+    """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is made when it is first asked for."""
+
+    def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
+        self._payload, self._places = payload, places
+        self._made: list[BitMap | None] = [None] * (len(places) - 1)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, i: int) -> BitMap:
+        found = self._made[i]
+        if found is None:
+            found = self._made[i] = roaring.as_set(bytes(self._payload[self._places[i] : self._places[i + 1]]))
+        return found
+
+
+class _Part(NamedTuple):
+    """One part: the rows it has values of, its slices, and how many rows each slice has."""
+
+    least: int
+    existence: BitMap
+    slices: _Slices
+    counts: list[int]
+
+
+_NOTHING = _Part(least=0, existence=BitMap(), slices=_Slices(b"", [0]), counts=[])
+
+
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+    """The rows that match, False for none, True where it cannot tell. Raises `Corrupt`, `Unsupported`."""
+    asked = index_keys.question(leaf, t)
+    return True if asked is None else index_keys.verdict(rows(payload, t, asked, row_count), row_count)
+
+
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
+    """The rows that a question is true of. Raises `Corrupt`, `Unsupported`."""
+    return _answer(asked, *_parts(payload, row_count), row_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of the values of some rows: how many there are, their sum, the least and the greatest (None: not asked for, or no value)."""
+
+    count: int
+    total: int
+    least: int | None
+    greatest: int | None
+
+
+def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> Figures:
+    """What the values of the chosen rows come to, or of all; without `bounded` their bounds are not looked for. Raises `Corrupt`, `Unsupported`."""
+    positive, negative = _parts(payload, row_count)
+    both = positive.existence.intersection_cardinality(negative.existence)
+    if both:
+        raise Cursor(payload).wrong(f"{both} rows have a value ≥ 0 and one below", "existence")
+    above, below = (part.existence if chosen is None else part.existence & chosen for part in (positive, negative))
+    total = _total(positive, None if chosen is None else above) - _total(negative, None if chosen is None else below)
+    if not bounded or not (above or below):
+        return Figures(len(above) + len(below), total, None, None)
+    least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
+    greatest = _extreme(positive, above, most=True) if above else -_extreme(negative, below, most=False)
+    return Figures(len(above) + len(below), total, least, greatest)
+
+
+def _total(part: _Part, chosen: BitMap | None) -> int:
+    if chosen is None:
+        return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
+    return part.least * len(chosen) + sum(part.slices[i].intersection_cardinality(chosen) << i for i in range(len(part.slices)))
+
+
+def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
+    """The greatest value that any of the rows has, or the least: bit by bit from above, with the rows that are still in question."""
+    value = 0
+    for i in range(len(part.slices) - 1, -1, -1):
+        better = chosen & part.slices[i] if most else chosen - part.slices[i]
+        if better:
+            chosen = better
+        value |= int(bool(better) == most) << i
+    return part.least + value
+
+
+def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_Part, _Part]:
+    """The values ≥ 0, and the others."""
+    cursor = Cursor(payload)
+    _known(cursor)
+    if cursor.i32be("rows") != row_count:
+        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
+    positive = _read_part(cursor, row_count) if cursor.flag("has positive") else _NOTHING
+    negative = _read_part(cursor, row_count) if cursor.flag("has negative") else _NOTHING
+    return positive, negative
+
+
+def _known(cursor: Cursor) -> None:
+    version = cursor.u8("version")
+    if version != 1:
+        msg = f"bsi indexes of version {version} are newer than lakekit; version 1 is known"
+        raise Unsupported(msg, feature="file-index.bsi")
+
+
+def _read_part(cursor: Cursor, row_count: int) -> _Part:
+    _known(cursor)
+    least = cursor.i64be("min")
+    cursor.i64be("max")
+    existence = roaring.read_all(cursor, row_count) or roaring.read_roaring(cursor, "existence")
+    if existence and existence.max() >= row_count:
+        raise cursor.wrong(f"row {existence.max()} of {row_count}", "existence")
+    count = cursor.count("slices", each=8)
+    if count > 64:
+        raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
+    places, counts = roaring.read_many(cursor, count, "slice")
+    if counts and max(counts) > len(existence):
+        raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))])
+    return _Part(least=least, existence=existence, slices=_Slices(cursor.data, places), counts=counts)
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here
+    """Reads all there is, for the marks. Raises `Corrupt`, `Unsupported`."""
+    _known(cursor)
+    rows = cursor.i32be("rows")
+    for part in ("positive", "negative"):
+        if cursor.flag(f"has {part}"):
+            with cursor.within(part):
+                _read_part(cursor, rows)
+    cursor.finish("bsi index")
+
+
+def _answer(asked: Question, positive: _Part, negative: _Part, row_count: int) -> BitMap:
+    there = positive.existence | negative.existence
+    match asked.kind:
+        case "null":
+            return roaring.rows(row_count) - there
+        case "not null":
+            return there
+        case "range":
+            return _range(asked, positive, negative)
+    found = BitMap()
+    for key in asked.keys:
+        assert isinstance(key, int)
+        part, value = (positive, key) if key >= 0 else (negative, -key)
+        found |= bit_slices.equal(part.existence, part.slices, value - part.least)
+    return found if asked.kind == "equal" else there - found
+
+
+def _range(asked: Question, positive: _Part, negative: _Part) -> BitMap:
+    low = -(2**64) if asked.low is None else int(asked.low) + asked.low_open
+    high = 2**64 if asked.high is None else int(asked.high) - asked.high_open
+    found = BitMap()
+    if high >= 0:
+        found |= bit_slices.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
+    if low < 0:
+        found |= bit_slices.between(negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least)
+    return found

@@ -1,0 +1,136 @@
+"""What all indexes of a data file say of a condition.
+
+    evaluate(container, predicate, types, row_count)    False: no row of the file matches
+                                                        True: cannot tell
+                                                        a BitMap: only these row positions may match
+
+Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any
+
+from lakekit import plugins
+from lakekit.file_index import container, index_keys
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.predicate import And, Leaf, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyroaring import BitMap
+
+    from lakekit.file_index.container import Place
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType
+
+MAX_ROWS = 2**31 - 1
+"""Indexes count rows in 31 bits; a file with more is not asked."""
+_EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
+
+
+def evaluate(container: bytes | memoryview, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
+    """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
+    if row_count > MAX_ROWS:
+        return True
+    return _evaluate(File(container, types, row_count, path), predicate)
+
+
+class File:
+    """A container and what is needed to ask it: the types of the columns as its file holds them, how many rows it has. Raises `Corrupt`, `Unsupported`."""
+
+    __slots__ = ("contents", "data", "path", "row_count", "types")
+
+    def __init__(self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
+        self.data, self.types, self.row_count, self.path = data, types, row_count, path
+        self.contents: Mapping[str, Mapping[str, Place | None]] = container.contents(data, path=path)
+
+
+def each(file: File, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
+    """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
+    t = file.types.get(leaf.column)
+    if t is not None and file.row_count <= MAX_ROWS:
+        for name, place in file.contents.get(leaf.column, {}).items():
+            yield name, _probe(file, name, place, t, (leaf,))[0]
+
+
+def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
+    match predicate:
+        case And(parts):
+            answer: bool | BitMap = True
+            for part in index_keys.together(parts):
+                answer = both(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
+                if answer is False:
+                    break
+            return answer
+        case Or(parts):
+            answer = False
+            for part in parts:
+                answer = either(answer, _evaluate(file, part))
+                if answer is True:
+                    break
+            return answer
+    return _column(file, (predicate,))
+
+
+def both(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+    """What two answers say of rows that must match both."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    found = a & b
+    return found or False
+
+
+def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+    """What two answers say of rows that must match one."""
+    if isinstance(a, bool):
+        return a or b
+    if isinstance(b, bool):
+        return True if b else a
+    return a | b
+
+
+def _column(file: File, leaves: tuple[Leaf, ...]) -> bool | BitMap:
+    """What the indexes of a column say of conditions that must all hold."""
+    column = leaves[0].column
+    indexes, t = file.contents.get(column), file.types.get(column)
+    if not indexes or t is None:
+        return True
+    answer: bool | BitMap = True
+    for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
+        found, is_whole = _probe(file, name, indexes[name], t, leaves)
+        answer = both(answer, found)
+        if answer is False or is_whole:
+            break
+    return answer
+
+
+@lru_cache(64)
+def part(name: str) -> Any:
+    """The index of that name; None for one that nobody knows."""
+    return plugins.load("file_index", name) if name in plugins.names("file_index") else None
+
+
+def _probe(file: File, name: str, place: Place | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+    """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
+    if place is None:  # it saw nothing but nulls
+        return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
+    index = part(name)
+    if index is None or t.root not in index.TYPES:
+        return True, False
+    try:
+        payload = container.payload_view(file.data, place, path=file.path)
+        if not hasattr(index, "rows"):
+            found = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
+            return reduce(both, found), False
+        asked = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
+        rows = None if asked is None else index.rows(payload, t, asked, file.row_count)
+        return (True, False) if rows is None else (index_keys.verdict(rows, file.row_count), True)
+    except Unsupported:  # an index of a later version only costs time: the rows are read
+        return True, False
+    except Corrupt as error:
+        raise (error if file.path is None else error.at(file.path)) from None

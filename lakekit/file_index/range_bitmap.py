@@ -1,0 +1,425 @@
+"""Range bitmap of one column: the sorted distinct values get codes, and a bit-sliced index holds each row's code. Answers every comparison.
+
+    i32 head length | u8 1 | i32 rows | i32 distinct values | [min | max] | i32 dictionary length
+    dictionary   i32 13 | u8 1 | i32 chunks | i32 offsets length | i32 heads length | i32 offset × chunks | heads | keys
+      head       u8 1 | first key | i32 its code | i32 offset of the other keys | i32 how many | i32 keys length | i32 key width
+                                                                  text:                          | i32 offsets length | i32 keys length
+      keys       the other keys as stored                         text: i32 offset × how many, then the keys
+    slices       i32 10 + 8 n | u8 1 | u8 n | i32 existence length | i32 8 n | n × (i32 offset, i32 length) | existence | slices
+
+Big endian; bitmaps are roaring. A chunk is full when its other keys (or, for text, their offsets) would pass `chunk-size`. n is the bit length of the
+highest code, at least 1; an index of no values has 64 empty slices. Option `chunk-size` (16kb; one key a chunk for BOOLEAN, TINYINT and SMALLINT).
+
+    INT 5, 5    00000015 01 00000002 00000001 00000005 00000005 0000002e | 0000000d 01 00000001 … | 00000012 01 01 …
+
+Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap`.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap
+
+from lakekit.codec import bit_slices, roaring
+from lakekit.file_index import index_keys
+from lakekit.codec.cursor import Cursor
+from lakekit.file_index.index_keys import WIDTHS, Key
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.file_index import range_bitmaps
+from lakekit.file_index.values import few_keys, stands
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from lakekit.file_index.container import Payloads
+    from lakekit.file_index.index_keys import Question
+    from lakekit.codec.marks import Marks
+    from lakekit.file_index.values import Values
+    from lakekit.predicate import Leaf
+    from lakekit.types import DataType
+
+NAME = "range-bitmap"
+OPTIONS = ("chunk-size",)
+NEEDS_VALUES = True
+"""Of a column without values a file says that its index is known to be empty: asked for nulls, engine 1.4.2 finds two rows at most with a payload."""
+TYPES = frozenset(
+    {
+        *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),
+        *("FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"),
+    }
+)
+_NO_CHUNKS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT"})
+_MAX_PRECISION = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
+
+
+def takes(t: DataType) -> bool:
+    """Return whether the index takes a type of `TYPES`: no timestamps above 6 digits and no decimals above 18, as in the reference."""
+    return (t.precision or 0) <= _MAX_PRECISION.get(t.root, 99)
+
+
+# ---- building -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
+    """The payload for a column. Raises `Unsupported` for timestamps above 6 digits and decimals above 18, as the reference does."""
+    if not takes(t):
+        msg = f"a range-bitmap index does not take {t}"
+        raise Unsupported(msg, feature="file-index.range-bitmap")
+    found = index_keys.distinct(column, t)
+    data, offsets = index_keys.stored(found.keys, t)
+    count = len(offsets) - 1
+    size = index_keys.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
+    dictionary = _dictionary(data, offsets, size, WIDTHS.get(t.root))
+    ends = data[: offsets[1]].tobytes() + data[offsets[count - 1] :].tobytes() if count else b""
+    head = b"\1" + _i32(len(found.codes), count) + ends + _i32(len(dictionary))
+    return _i32(len(head)) + head + dictionary + _slices(found.codes, count)
+
+
+def _i32(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
+
+
+def _dictionary(data: NDArray[np.uint8], offsets: NDArray[np.int64], size: int, width: int | None) -> bytes:
+    heads, bodies, places = bytearray(), bytearray(), bytearray()
+    count, first, chunks = len(offsets) - 1, 0, 0
+    while first < count:  # scalar: a chunk of many keys a step
+        limit = int(offsets[first + 1]) + size
+        end = int(np.searchsorted(offsets, limit, side="right")) - 1
+        end = max(first + 1, min(end, count) if width else min(end, count, first + 1 + size // 4))
+        keys = data[offsets[first + 1] : offsets[end]].tobytes()
+        others = end - first - 1
+        places += _i32(len(heads))
+        heads += b"\1" + data[offsets[first] : offsets[first + 1]].tobytes() + _i32(first, len(bodies), others)
+        heads += _i32(len(keys), width) if width else _i32(4 * others, len(keys))
+        if not width:
+            bodies += (offsets[first + 1 : end] - offsets[first + 1]).astype(">i4").tobytes()
+        bodies += keys
+        first, chunks = end, chunks + 1
+    return _i32(13) + b"\1" + _i32(chunks, len(places), len(heads)) + places + heads + bodies
+
+
+def _slices(codes: NDArray[np.int64], count: int) -> bytes:
+    rows = np.flatnonzero(codes >= 0)
+    n = max(1, (count - 1).bit_length()) if count else 64
+    existence = roaring.encode(rows)
+    slices = bit_slices.encode_slices(rows, codes[rows].view(np.uint64), n)
+    places, at = bytearray(), 0
+    for piece in slices:
+        places += _i32(at, len(piece))
+        at += len(piece)
+    return b"".join([_i32(10 + 8 * n), b"\1", bytes([n]), _i32(len(existence), 8 * n), bytes(places), existence, *slices])
+
+
+# ---- probing ------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Head(NamedTuple):
+    rows: int
+    distinct: int
+    low: Key
+    high: Key
+    dictionary: int
+    slices: int
+
+
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
+    """The rows that match, False for none, True where it cannot tell. Reads one chunk of the dictionary a bound. Raises `Corrupt`, `Unsupported`."""
+    asked = index_keys.question(leaf, t)
+    found = None if asked is None else rows(payload, t, asked, row_count)
+    return True if found is None else index_keys.verdict(found, row_count)
+
+
+def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+    """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
+    if not takes(t):
+        return None
+    head = _read_head(Cursor(payload), t, row_count)
+    if head.distinct == 0:
+        return roaring.rows(row_count) if asked.kind == "null" else BitMap()
+    if asked.kind == "equal":
+        return _equal(payload, t, head, asked, row_count)
+    slices = _Slices(payload, head.slices, row_count)
+    match asked.kind:
+        case "null":
+            return roaring.rows(row_count) - slices.existence()
+        case "not null":
+            return slices.existence()
+        case "range":
+            return _range(payload, t, head, asked, slices)
+    return slices.existence() - _equal(payload, t, head, asked, row_count)
+
+
+def walk(cursor: Cursor, t: DataType | None) -> None:
+    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    if t is None:
+        cursor.i32be("head length")
+        _known(cursor)
+        cursor.i32be("rows")
+        cursor.i32be("distinct values")
+        cursor.raw(cursor.left, "bounds, dictionary and slices")
+        return
+    payload, marks = cursor.data, cursor.marks
+    head = _read_head(cursor, t, None)
+    with cursor.within("dictionary"):
+        inside = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)), marks=marks)
+        chunks, heads, body = _read_dictionary(inside, head)
+        following = Cursor(payload, at=min(heads, len(payload)), marks=marks)
+        for number in range(chunks):
+            with cursor.within(f"chunk {number}"):
+                chunk = _read_chunk(following, t)
+                _keys(Cursor(payload, at=min(body + chunk.offset, len(payload)), marks=marks), t, chunk)
+    with cursor.within("slices"):
+        slices = _Slices(payload, head.slices, head.rows, marks)
+        slices.existence()
+        slices.all()
+
+
+def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _Head:
+    length = cursor.i32be("head length")
+    _known(cursor)
+    rows = cursor.i32be("rows")
+    if row_count is not None and rows != row_count:
+        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=5)
+    count = cursor.i32be("distinct values")
+    if not 0 <= count <= rows:
+        raise cursor.wrong(f"{count} distinct values in {rows} rows", "distinct values", at=9)
+    low, high = (index_keys.read_key(cursor, t, "min"), index_keys.read_key(cursor, t, "max")) if count else (0, 0)
+    dictionary_length = cursor.i32be("dictionary length")
+    if cursor.tell != 4 + length or dictionary_length < 0:
+        raise cursor.wrong(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
+    return _Head(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
+
+
+def _known(cursor: Cursor) -> None:
+    version = cursor.u8("version")
+    if version != 1:
+        msg = f"range-bitmap indexes of version {version} are newer than lakekit; version 1 is known"
+        raise Unsupported(msg, feature="file-index.range-bitmap")
+
+
+class _Slices:
+    """The bit-sliced half of the index, read as far as a question needs it."""
+
+    def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: Marks | None = None) -> None:
+        cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
+        length = cursor.i32be("slices head length")
+        _known(cursor)
+        self.n = cursor.u8("slices")
+        self.existence_length = cursor.i32be("existence length")
+        if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
+            raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
+        self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
+        self.payload, self.body, self.row_count, self.marks = payload, cursor.tell, row_count, marks
+        self.kept: bit_slices.Slices | None = None
+
+    def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
+        cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
+        start = cursor.tell
+        data = cursor.raw(length, field)
+        found = roaring.as_set(data) if is_sound else roaring.roaring(data)
+        if self.marks is not None:
+            roaring.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
+        if found and found.max() >= self.row_count:
+            raise cursor.wrong(f"row {found.max()} of {self.row_count}", field)
+        return found
+
+    def existence(self) -> BitMap:
+        return self._bitmap(0, self.existence_length, "existence")
+
+    def all(self) -> bit_slices.Slices:
+        if self.kept is None:
+            self.kept = _Together(self) if self._are_sound() else self._one_by_one()
+        return self.kept
+
+    def _are_sound(self) -> bool:
+        """Whether the slices lie one behind the other, as writers lay them, and all are sound: what is wrong with one that is not, `_one_by_one` says."""
+        begin = self.body + self.existence_length
+        ends = [begin + offset + length for offset, length in self.places]
+        if (
+            self.marks is not None
+            or not ends
+            or [begin + offset for offset, _ in self.places] != [begin, *ends[:-1]]
+            or not begin <= ends[-1] <= len(self.payload)
+        ):
+            return False
+        with suppress(Corrupt):
+            return roaring.read_many(Cursor(self.payload, at=begin, end=ends[-1]), self.n, "slice")[0][1:] == ends
+        return False
+
+    def _one_by_one(self) -> list[BitMap]:
+        found = []
+        for number in range(self.n):
+            with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
+                found.append(self.slice(number))
+        return found
+
+    def slice(self, number: int, *, is_sound: bool = False) -> BitMap:
+        offset, length = self.places[number]
+        return self._bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
+
+
+class _Together:
+    """Slices that were checked together; each is made when it is first asked for."""
+
+    def __init__(self, slices: _Slices) -> None:
+        self._slices = slices
+        self._made: list[BitMap | None] = [None] * slices.n
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, i: int) -> BitMap:
+        found = self._made[i]
+        if found is None:
+            found = self._made[i] = self._slices.slice(i, is_sound=True)
+        return found
+
+
+def _equal(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, row_count: int) -> BitMap:
+    """Slices are read where there is something to be looked for in them."""
+    inside = (_find(payload, t, head, key, ranked=False) for key in asked.keys if head.low <= key <= head.high)
+    codes = [place for place, there in inside if there]
+    if not codes:
+        return BitMap()
+    slices = _Slices(payload, head.slices, row_count)
+    existence = slices.existence()
+    return BitMap.union(*(bit_slices.equal(existence, slices.all(), code) for code in codes))
+
+
+def _range(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
+    """Codes are ranks: a bound becomes the number of keys before it."""
+    low, high = 0, head.distinct - 1
+    if asked.low is not None and not asked.low < head.low:
+        place, there = _find(payload, t, head, asked.low)
+        low = place + (there and asked.low_open)
+    if asked.high is not None and not asked.high > head.high:
+        place, there = _find(payload, t, head, asked.high)
+        high = place - (not there or asked.high_open)
+    existence = slices.existence()
+    if low == 0 and high == head.distinct - 1:
+        return existence
+    return bit_slices.between(existence, slices.all(), low, high) if low <= high else BitMap()
+
+
+class _Chunk(NamedTuple):
+    first: Key
+    code: int
+    offset: int
+    others: int
+    lengths: tuple[int, int]
+
+
+def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
+    """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one.
+
+    Unless it must be `ranked`, a text that is none of them may be seen to be none by the bytes of the chunk.
+    """
+    cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
+    chunks, heads, body = _read_dictionary(cursor, head)
+    offsets = heads - 4 * chunks
+    low, high = 0, chunks
+    found: _Chunk | None = None
+    while low < high:
+        middle = (low + high) // 2
+        at = int.from_bytes(payload[offsets + 4 * middle : offsets + 4 * middle + 4], "big")
+        chunk = _read_chunk(Cursor(payload, at=min(heads + at, len(payload))), t)
+        if chunk.first <= key:
+            low, found = middle + 1, chunk
+        else:
+            high = middle
+    if found is None:
+        return 0, False
+    if found.first == key:
+        return found.code, True
+    low, high, begin = 0, found.others, min(body + found.offset, len(payload))
+    if not ranked and t.root not in WIDTHS and not stands(memoryview(payload)[slice(*_texts(payload, found, begin))], key):
+        return 0, False
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _other(payload, t, found, begin, middle) < key else (low, middle)
+    return found.code + 1 + low, low < found.others and _other(payload, t, found, begin, low) == key
+
+
+def _other(payload: bytes | memoryview, t: DataType, chunk: _Chunk, begin: int, number: int) -> Key:
+    """One of the other keys of a chunk, which begin there."""
+    width = WIDTHS.get(t.root)
+    if width is not None:
+        return index_keys.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
+    keys, end = _texts(payload, chunk, begin)
+    offset = Cursor(payload, at=min(begin + 4 * number, keys), end=keys).i32be("key offset")
+    return index_keys.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
+
+
+def _texts(payload: bytes | memoryview, chunk: _Chunk, begin: int) -> tuple[int, int]:
+    """Where the other texts of a chunk begin and end, their offsets before them."""
+    keys = min(begin + 4 * chunk.others, len(payload))
+    return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
+
+
+def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
+    """How many chunks there are, where their heads begin, and where their keys do."""
+    if cursor.i32be("dictionary head length") != 13:
+        raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
+    _known(cursor)
+    chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
+    if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
+        raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
+    offsets = cursor.tell
+    if cursor.marks is not None:
+        for number in range(chunks):
+            cursor.i32be(f"chunk {number} offset")
+    heads = offsets + offsets_length
+    return chunks, heads, heads + heads_length
+
+
+def _read_chunk(cursor: Cursor, t: DataType) -> _Chunk:
+    _known(cursor)
+    first = index_keys.read_key(cursor, t, "first key")
+    code, offset, others = cursor.i32be("code"), cursor.i32be("keys offset"), cursor.i32be("keys")
+    lengths = cursor.i32be("first length"), cursor.i32be("second length")
+    if code < 0 or offset < 0 or others < 0:
+        raise cursor.wrong(f"code {code}, offset {offset}, {others} keys", "chunk")
+    return _Chunk(first, code, offset, others, lengths)
+
+
+def _keys(cursor: Cursor, t: DataType, chunk: _Chunk) -> list[Key]:
+    """The keys of a chunk besides its first."""
+    width = WIDTHS.get(t.root)
+    if width is not None:
+        begin = cursor.tell
+        data = cursor.raw(width * chunk.others, "keys")
+        keys = index_keys.ordered(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
+        if cursor.marks is not None:
+            for number, key in enumerate(keys):
+                cursor.marks.add(begin + width * number, width, "key", key)
+        return keys
+    cursor.raw(4 * chunk.others, "key offsets")
+    return [index_keys.read_key(cursor, t, "key") for _ in range(chunk.others)]
+
+
+def _is_real(t: DataType) -> bool:
+    return t.root in ("FLOAT", "DOUBLE")
+
+
+def _integers(data: bytes, width: int) -> list[Key]:
+    return np.frombuffer(data, f">i{width}").tolist()
+
+
+# ---- many at a time -----------------------------------------------------------------------------------------------------------------------------
+
+
+def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of which of many payloads `probe` says False; damaged ones say nothing."""
+    dead, keys = np.zeros(len(payloads), bool), few_keys(leaf, t)
+    return dead if keys is None or not takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
+
+
+def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> Values | None:
+    """The values of many payloads, for who asks more than once; None where nobody knows, or they are more than are worth it."""
+    return range_bitmaps.listed(payloads, t, row_counts) if takes(t) else None

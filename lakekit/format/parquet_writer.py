@@ -1,0 +1,400 @@
+"""Writing Parquet: row groups by two encoders, put together under one footer that says what Paimon's own files say.
+
+    "PAR1" | row group | row group | … | footer | i32 LE length | "PAR1"
+
+Polars encodes a row group's columns side by side, and fastest. What it cannot say is encoded by Arrow: maps (an entry is no list element there), INT96 (how
+Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
+of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them. Every page
+has a checksum, as those of Java have: Arrow computes its own, others come by on the way (`parquet_pass`).
+Few rows of flat columns need neither encoder (`parquet_few`).
+
+Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`data_file.file_metadata`).
+
+Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `RowDataParquetBuilder`; the Apache Parquet format.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakekit.columns import col
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.format import external_reader, parquet_chunks, parquet_few, thrift
+from lakekit.format.arrange import Form, arranged, arrow_field
+from lakekit.format.polars_types import polars_schema
+from lakekit.format.parquet_pass import MAGIC, Passing
+from lakekit.format.parquet_schema import elements, leaf_count
+from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
+from lakekit.format.told import REALS, Told, chunks_tell, has_nan
+from lakekit.format.encoder import BLOCK_BYTES, refuse_null
+from lakekit.options.option import read_boolean, read_size
+from lakekit.types.arrow import timestamp_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.format.parquet_chunks import Chunk, Group
+    from lakekit.format.parquet_few import Leaf
+    from lakekit.format.encoder import Encoding
+    from lakekit.types import DataType, Field
+
+CREATED_BY = b"lakekit"
+CODECS = {
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "brotli": "brotli",
+    "zstd": "zstd",
+}
+"""`file.compression` -> what both encoders call it; LZ4 is LZ4_RAW, which every reader of LZ4 reads."""
+GROUP_BYTES = 64 << 20
+"""Bytes in memory that are encoded at once where no option says more: as encoded, a third of it as a rule."""
+GROUP_ROWS = 1 << 17
+"""Rows of a row group where no option says how big it is: what is small enough for the caches of processors is encoded faster."""
+PASSED_BYTES = 256 << 20
+"""Bytes in memory that are given to an encoder which cuts row groups by itself, where rows come in frames so big: the more it has at once, the less often it
+waits for its last row group."""
+FIRST_RATIO = 0.35
+"""What encoding leaves of the bytes in memory, before a row group of the file has told."""
+_FORM = Form(format_name="parquet")
+_INT96_FORM = Form(format_name="parquet", count_timestamps=True)
+"""Arrow writes every timestamp of a file as INT96 or none: the others come as the numbers they are stored as."""
+_ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
+_TIMES = frozenset({"TIME"})
+
+
+def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> ParquetEncoder:
+    """A writer of one Parquet file. Raises `Unsupported`, `InvalidOption`."""
+    return ParquetEncoder(sink, fields, how)
+
+
+def check_types(fields: Sequence[Field]) -> None:
+    """Raises `Unsupported` for a column that Parquet files do not hold."""
+    elements(fields)
+
+
+class _Plan(NamedTuple):
+    """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
+
+    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times. `few`: how few rows of them are laid out without
+    any encoder, where that can be.
+    """
+
+    polars: tuple[int, ...]
+    polars_schema: pa.Schema
+    arrow: tuple[int, ...]
+    int96: tuple[int, ...]
+    telling: tuple[int, ...]
+    leaves: tuple[int, ...]
+    reals: frozenset[int]
+    times: bool
+    few: tuple[Leaf, ...] | None
+
+
+class ParquetEncoder:
+    """One Parquet file under way; see `writing.Encoder`."""
+
+    def __init__(self, sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> None:
+        codec = CODECS.get(how.compression.lower())
+        if codec is None:
+            raise Unsupported(f"Parquet files cannot be compressed by {how.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+        self._sink, self._fields, self._codec = sink, tuple(fields), codec
+        self._level = how.compression_level if codec == "zstd" else None
+        asked = how.block_bytes or _size(how, "parquet.block.size")
+        self._group_bytes = max(1, min(asked or GROUP_BYTES, BLOCK_BYTES * 4))
+        self._group_rows = None if asked else GROUP_ROWS
+        self._page_bytes = _size(how, "parquet.page.size")
+        self._dictionary = _dictionary(how)
+        self._ends, self._plan = _laid_out(self._fields, self._dictionary)
+        self._alone = not self._plan.arrow and not self._plan.int96
+        self._frame_bytes = self._group_bytes if asked or not self._alone else PASSED_BYTES
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_bytes = 0
+        self._written = 0
+        self._raw_bytes = 0
+        self._groups: list[Struct] = []
+        self._rows = 0
+        self.told = {self._fields[i].name: Told() for i in self._plan.telling}
+        self._put(MAGIC)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that went to the sink, and what the waiting rows will add if they compress as those before them."""
+        ratio = self._written / self._raw_bytes if self._raw_bytes else FIRST_RATIO
+        return self._written + int(self._waiting_bytes * ratio)
+
+    def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
+        """Return True."""
+        return True
+
+    def write(self, frame: pl.DataFrame) -> None:
+        """Adds rows; whole row groups go to the sink at once."""
+        size = max(1, int(frame.estimated_size()))
+        while frame.height:
+            room = self._frame_bytes - self._waiting_bytes
+            rows = frame.height if size <= room else max(1, frame.height * room // size)
+            taken = size * rows // frame.height
+            self._waiting.append(frame if rows == frame.height else frame.head(rows))
+            self._waiting_bytes += taken
+            frame, size = frame.slice(rows), max(1, size - taken)
+            if frame.height or self._waiting_bytes >= self._group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Ends a row group: every row given so far goes to the sink."""
+        if not self._waiting:
+            return
+        frame = self._waiting[0] if len(self._waiting) == 1 else pl.concat(self._waiting)
+        size, self._waiting, self._waiting_bytes = self._waiting_bytes, [], 0
+        self._raw_bytes += size
+        self._encode(frame, size)
+
+    def close(self) -> None:
+        """Writes the footer."""
+        self.flush()
+        first, rest = self._ends
+        data = first + thrift.encode_members({3: (I64, self._rows), 4: (LIST, (STRUCT, self._groups))}, 2) + rest
+        self._put(data + len(data).to_bytes(4, "little") + MAGIC)
+
+    def _put(self, data: bytes | memoryview) -> None:
+        self._sink.write(data)
+        self._written += len(data)
+
+    # ---- row groups
+
+    def _encode(self, frame: pl.DataFrame, size_bytes: int) -> None:
+        """Rows as one row group; as several where one encoder makes them all."""
+        if (few := self._few(frame, size_bytes)) is not None:
+            laid = [(self._plan.polars, [few])]
+        elif self._alone:
+            laid = [(self._plan.polars, self._passed(frame))]
+        else:
+            laid = [(columns, self._laid(made, summed=columns is not self._plan.polars)) for columns, made in self._encoded(frame)]
+        first = 0
+        for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
+            height = parts[0].row_count
+            self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(laid, parts, strict=True)])
+            first += height
+        self._rows += frame.height
+
+    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], Group]]) -> None:
+        """A row group of the footer, from what was made of its columns."""
+        chunks: dict[int, list[Chunk]] = {}
+        for columns, group in parts:
+            mine = iter(group.chunks)
+            for i in columns:
+                chunks[i] = [next(mine) for _ in range(self._plan.leaves[i])]
+                self._tell(i, chunks[i], rows)
+        every = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
+        facts = [chunk.facts for chunk in every]
+        self._groups.append(
+            {
+                1: (LIST, (STRUCT, [chunk.encoded for chunk in every])),
+                2: (I64, sum(group.size_bytes for _, group in parts)),
+                3: (I64, rows.height),
+                5: (I64, min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1])),
+                6: (I64, sum(fact[7][1] for fact in facts)),
+                7: (I16, len(self._groups) % 32768),
+            }
+        )
+
+    def _tell(self, i: int, chunks: Sequence[Chunk], rows: pl.DataFrame) -> None:
+        """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
+        field, told = self._fields[i], self.told.get(self._fields[i].name)
+        unordered = i in self._plan.reals and (field.type.root not in REALS or has_nan(rows.get_column(field.name)))
+        if unordered:
+            for chunk in chunks:
+                chunk.forget_reals()
+        if told is None:
+            return
+        if unordered:
+            told.forget(rows.get_column(field.name).null_count())
+        elif not told.take(chunks[0].facts, field.type):
+            told.add(rows.get_column(field.name), field.type)
+
+    def _encoded(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
+        """Small files of some columns each, all of the same rows."""
+        found = []
+        if self._plan.polars:
+            made = BytesIO()
+            self._by_polars(frame, made, None)
+            found.append((self._plan.polars, made.getbuffer()))
+        for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
+            if columns:
+                found.append((columns, self._by_arrow(frame, columns, int96=int96)))
+        return found
+
+    def _few(self, frame: pl.DataFrame, size_bytes: int) -> Group | None:
+        """Few rows, laid out here; None where they are an encoder's."""
+        if self._plan.few is None or self._page_bytes is not None or frame.height > parquet_few.ROWS or size_bytes > parquet_few.SIZE_BYTES:
+            return None
+        _refuse_nulls(frame, self._fields)
+        made = parquet_few.group(frame, self._plan.few, self._codec, self._level, self._written)
+        if made is None:
+            return None
+        self._put(made[0])
+        return made[1]
+
+    def _passed(self, frame: pl.DataFrame) -> list[Group]:
+        """Row groups that go to the sink while they are encoded, and their descriptions."""
+        passing = Passing(self._put, self._written)
+        try:
+            self._by_polars(frame, passing, self._group_rows)  # type: ignore[arg-type] # it writes, and nothing more is asked of it
+        except BaseException:
+            if passing.failed is not None:
+                raise passing.failed from None
+            raise
+        return passing.groups()
+
+    def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
+        fields = [self._fields[i] for i in self._plan.polars]
+        changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None} if self._plan.times else {}
+        some = (
+            frame.select(col(field.name) for field in fields).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
+        )
+        _refuse_nulls(some, fields)
+        some.write_parquet(
+            sink,
+            compression=self._codec,  # type: ignore[arg-type] # checked against CODECS
+            compression_level=self._level,
+            row_group_size=max(1, min(some.height, group_rows or some.height)),
+            data_page_size=self._page_bytes,
+            arrow_schema=self._plan.polars_schema,
+        )
+
+    def _by_arrow(self, frame: pl.DataFrame, columns: Sequence[int], *, int96: bool) -> memoryview:
+        fields = [self._fields[i] for i in columns]
+        form = _INT96_FORM if int96 else _FORM
+        arrays = [arranged(frame.get_column(field.name), field, form) for field in fields]
+        table = pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(field, form) for field in fields]))
+        made = pa.BufferOutputStream()
+        options: dict[str, Any] = {} if self._page_bytes is None else {"data_page_size": self._page_bytes}
+        with pq.ParquetWriter(
+            made,
+            table.schema,
+            compression="none" if self._codec == "uncompressed" else self._codec,
+            compression_level=self._level,
+            use_dictionary=self._dictionary,
+            use_deprecated_int96_timestamps=int96,
+            store_schema=False,
+            write_page_checksum=True,
+            store_decimal_as_integer=True,
+            **options,
+        ) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        return memoryview(made.getvalue())
+
+    def _laid(self, made: memoryview, *, summed: bool) -> list[Group]:
+        """Puts a small file's row groups into the sink, and gives their descriptions; Arrow puts checksums into pages itself."""
+        if not summed:
+            passing = Passing(self._put, self._written)
+            passing.write(made)
+            return passing.groups()
+        length = int.from_bytes(made[-8:-4], "little")
+        shift = self._written - len(MAGIC)
+        self._put(made[len(MAGIC) : -8 - length])
+        return parquet_chunks.read(bytes(made[-8 - length : -8]), shift)
+
+
+# ---- who encodes what ---------------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _Plan]:
+    """The footer's beginning (version, schema) and its end (who wrote it, orders), which are the same for many files; and who encodes them."""
+    polars, arrow, int96 = [], [], []
+    for i, field in enumerate(fields):
+        if _has_int96(field.type):
+            int96.append(i)
+        elif not dictionary or field.type.holds(_ARROWS) or _has_required_part(field.type):
+            arrow.append(i)
+        else:
+            polars.append(i)
+    every = elements(fields)
+    first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, every))}, 0)
+    rest = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(every)))}, 4) + b"\0"
+    plan = _Plan(
+        polars=tuple(polars),
+        polars_schema=_polars_schema([fields[i] for i in polars]),
+        arrow=tuple(arrow),
+        int96=tuple(int96),
+        telling=tuple(i for i in polars if chunks_tell(fields[i].type)),
+        leaves=tuple(_leaves(field.type) for field in fields),
+        reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
+        times=any(fields[i].type.holds(_TIMES) for i in polars),
+        few=parquet_few.leaves(fields) if len(polars) == len(fields) else None,
+    )
+    return (first, rest), plan
+
+
+def _is_int96(t: DataType) -> bool:
+    return t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and timestamp_unit(t.precision) == "ns"
+
+
+def _has_int96(t: DataType) -> bool:
+    return _is_int96(t) or any(_has_int96(u) for u in t.parts)
+
+
+def _has_required_part(t: DataType) -> bool:
+    """Whether a part of a nested type is NOT NULL: below a null, Polars would count its place as a null."""
+    return any(not u.nullable or _has_required_part(u) for u in t.parts)
+
+
+def _leaves(t: DataType) -> int:
+    if t.root == "MULTISET":
+        return 1 + sum(map(_leaves, t.parts))
+    return 2 if t.root == "VARIANT" else sum(map(_leaves, t.parts)) or 1
+
+
+def _plain(field: Field) -> pl.Expr | None:
+    """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
+    return external_reader.rebuilt(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
+
+
+def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
+    """What Polars is to write: its own types, and which columns are NOT NULL."""
+    changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None}
+    empty = pl.DataFrame(schema=polars_schema(fields)).with_columns(**changed).to_arrow()
+    return pa.schema([found.with_nullable(field.nullable) for found, field in zip(empty.schema, fields, strict=True)])
+
+
+def _millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
+    return (column.to_physical() // 1_000_000).cast(pl.Int32) if t.root == "TIME" else None
+
+
+def _refuse_nulls(frame: pl.DataFrame, fields: Sequence[Field]) -> None:
+    for field in fields:
+        if not field.nullable and frame.get_column(field.name).null_count():
+            raise refuse_null(field.name, field.type)
+
+
+# ---- options ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _size(how: Encoding, key: str) -> int | None:
+    text = how.given.get(key)
+    if text is None:
+        return None
+    try:
+        return read_size(text)
+    except ValueError:
+        raise InvalidOption(f"option {key!r} is {text!r}; allowed: a number of bytes", key=key, value=text) from None
+
+
+def _dictionary(how: Encoding) -> bool:
+    for key in ("parquet.enable.dictionary", "parquet.enable-dictionary"):
+        if key in how.given:
+            try:
+                return read_boolean(how.given[key])
+            except ValueError:
+                raise InvalidOption(f"option {key!r} is {how.given[key]!r}; allowed: true, false", key=key, value=how.given[key]) from None
+    return True

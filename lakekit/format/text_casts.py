@@ -1,0 +1,190 @@
+"""Text as numbers, truth values, bytes, dates and times, as Java reads it, by column.
+
+    "1.9" -> INT 1     " 12 " -> DOUBLE 12.0     "1e3" -> DECIMAL 1000     "yes" -> BOOLEAN true     "2024-2-9" -> DATE     "7" -> DATE 1970-01-08
+
+Text that says nothing of the kind raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does: hexadecimal floats, and a
+time of day with a zone. Source: `BinaryStringUtils`, `DateTimeUtils`; fixtures/formats/cast/string.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import ValueOutOfRange
+from lakekit.format import decimals, texts
+from lakekit.format.polars_types import polars_type, unit_of
+from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
+_NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,10}))?$"
+_BLANK = "".join(map(chr, range(33)))
+"""What Java's trim takes away."""
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+
+def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series] | None:
+    """A function from text to values of type `want`; None for a type that text is not cast to."""
+    if want.root in BINARIES:
+        return lambda text: texts.fit_bytes(text.cast(pl.Binary), want=want)
+    if want.root in TIMESTAMPS:
+        return partial(_timestamps, want=want, name=column, unit=timestamp_unit, zone=zone)
+    match want.root:
+        case "DECIMAL":
+            return partial(to_decimals, want=want, name=column)
+        case "TIME":
+            return partial(_times, name=column)
+        case "BOOLEAN":
+            return lambda text: _all_read(text, _booleans(text), want, column)
+        case "DATE":
+            return lambda text: _all_read(text, _dates(text), want, column)
+        case "FLOAT" | "DOUBLE":
+            return lambda text: _all_read(text, floats(text, want=want), want, column)
+        case root if root in INTEGERS:
+            return lambda text: _all_read(text, _integers(text, want=want), want, column)
+    return None
+
+
+def tolerant(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
+    """As `parser`, of DATE, TIME, TIMESTAMP and DECIMAL; text that says nothing of the kind becomes null."""
+    match want.root:
+        case "DECIMAL":
+            return partial(to_decimals, want=want, name=column, strict=False)
+        case "TIME":
+            return partial(_times, name=column, strict=False)
+        case "DATE":
+            return _dates
+    return partial(_timestamps, want=want, name=column, unit=timestamp_unit, zone=zone, strict=False)
+
+
+def is_decimal(text: pl.Series) -> pl.Series:
+    """Which texts say a number, whether or not it fits."""
+    return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
+
+
+def _all_read(text: pl.Series, made: pl.Series, want: DataType, column: str) -> pl.Series:
+    bad = made.is_null() & text.is_not_null()
+    if bad.any():
+        raise unreadable(text.filter(bad)[0], want, column)
+    return made
+
+
+def unreadable(text: str, want: DataType, column: str) -> ValueOutOfRange:
+    """The error for text that cannot be cast."""
+    shown = text if len(text) <= 60 else text[:60] + "…"
+    return ValueOutOfRange(f"column {column} became {want}, but an old file holds the text {shown!r}, which says no {want.root}", column=column)
+
+
+def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
+    return text.alias("text").to_frame().select(expr).to_series().alias(text.name)
+
+
+def _booleans(text: pl.Series) -> pl.Series:
+    lower = pl.col("text").str.to_lowercase()
+    return _select(text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False)))
+
+
+def _integers(text: pl.Series, *, want: DataType) -> pl.Series:
+    """A sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
+    whole = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
+    at_least = pl.when(whole.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(pl.lit("0"))
+    value = pl.coalesce(at_least, whole).str.strip_prefix("+").cast(pl.Int64, strict=False)
+    limit = 1 << (_BITS[want.root] - 1)
+    return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(want)))
+
+
+def floats(text: pl.Series, *, want: DataType) -> pl.Series:
+    """Numbers as Java's parseFloat takes them, blanks around them and all; null for what is none."""
+    trimmed = pl.col("text").str.strip_chars(_BLANK)
+    number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
+    named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
+    return _select(text, pl.coalesce(number, named).cast(polars_type(want), strict=False))
+
+
+def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = True) -> pl.Series:
+    """BigDecimal's own form, rounded half up to the scale; null where it does not fit, and, unless `strict`, where it says no number."""
+    precision, scale = want.precision or 10, want.scale or 0
+    parts = text.str.extract_groups(_NUMBER).struct.unnest()
+    parts.columns = ["sign", "whole", "fraction", "exponent"]
+    digits = pl.concat_str("whole", pl.col("fraction").fill_null(""))
+    frame = parts.select("sign", digits=digits, point=pl.col("whole").str.len_bytes().cast(pl.Int64) + pl.col("exponent").cast(pl.Int64).fill_null(0))
+    bad = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
+    if bad.any():
+        if strict:
+            raise unreadable(text.filter(bad)[0], want, name)
+        frame = frame.with_columns(pl.when(pl.Series(~bad)).then(pl.col("digits")).alias("digits"))
+    kept = (pl.col("point") + scale).clip(-1, 1000)
+    head = pl.when(kept >= 0).then(pl.col("digits").str.slice(0, kept.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
+    missing = (kept - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
+    significant = head.str.len_bytes().cast(pl.Int64)
+    fits = (significant == 0) | (significant + missing <= decimals.MOST_DIGITS)
+    padded = pl.when(fits).then(pl.when(significant == 0).then(pl.lit("0")).otherwise(head.str.pad_end((significant + missing).clip(0, 38), "0")))
+    next_digit = pl.when(kept >= 0).then(pl.col("digits").str.slice(kept.clip(0), 1)).otherwise(pl.lit(""))
+    unscaled = padded.cast(pl.Int128) + next_digit.is_in(list("56789")).cast(pl.Int128)
+    signed = unscaled * pl.when(pl.col("sign") == "-").then(pl.lit(-1, pl.Int128)).otherwise(pl.lit(1, pl.Int128))
+    values = frame.select(pl.when(pl.col("digits").is_not_null()).then(signed)).to_series()
+    return decimals.of_unscaled(values, precision=precision, scale=scale).alias(text.name)
+
+
+def _days(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
+    """The date; null for one that does not exist."""
+    shifted = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
+    days = shifted.dt.month_end().dt.day()
+    exists = year.is_between(0, 9999) & month.is_between(1, 12) & (day >= 1) & (day <= days)
+    return pl.when(exists).then((shifted.to_physical() + day.cast(pl.Int32) - 1).cast(pl.Date))
+
+
+def _whole(text: pl.Expr) -> pl.Expr:
+    return text.cast(pl.Int32, strict=False)
+
+
+def _dates(text: pl.Series) -> pl.Series:
+    """A whole number is days since 1970; else year, year-month or year-month-day, and whatever stands behind a blank."""
+    number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
+    cut = pl.col("text").str.extract(r"^([^ ]+) ", 1).fill_null(pl.col("text"))
+    pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
+    year, month, day = (_whole(cut.str.extract(pattern, i)) for i in (1, 2, 3))
+    date = _days(year, month.fill_null(1), day.fill_null(1))
+    return _select(text, pl.when(number.is_not_null()).then(_whole(number).cast(pl.Date)).otherwise(date))
+
+
+def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
+    """A whole number is milliseconds of the day; else hour, hour:minute or hour:minute:second, and digits behind a point."""
+    number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
+    pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
+    hour, minute, second = (_whole(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
+    millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
+    clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
+    made = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
+    return texts.from_time_millis(_all_read(text, made, DataType(root="TIME"), name) if strict else made, name)
+
+
+def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
+    """yyyy-M-d, or with H:m:s and up to nine digits. TIMESTAMP also takes whole numbers: seconds, milli-, micro- or nanoseconds, by its precision."""
+    digits = 6 if want.precision is None else want.precision
+    dtype = pl.Datetime(unit_of(want, unit))
+    number = pl.col("text").str.extract(r"^(-?\d+)$" if want.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
+    pattern = r"^(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?$"
+    year, month, day, hour, minute, second = (_whole(pl.col("text").str.extract(pattern, i)) for i in range(1, 7))
+    first = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
+    exists = year.is_between(1, 9999) & month.is_between(1, 12) & day.is_between(1, 31)
+    midnight = (hour == 24) & (minute == 0) & (second == 0)  # the end of the day
+    exists &= hour.fill_null(0).is_between(0, 23) | midnight
+    exists &= minute.fill_null(0).is_between(0, 59) & second.fill_null(0).is_between(0, 59)
+    last = first.dt.month_end().dt.day().cast(pl.Int32)
+    days = pl.when(exists).then(first.to_physical() + pl.min_horizontal(day, last) - 1)  # 30 February is its last day, as Java resolves it
+    seconds = days.cast(pl.Int64) * 86400 + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60 + second.fill_null(0)
+    ticks, kept = texts.TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
+    fraction = pl.col("text").str.extract(pattern, 7).fill_null("").str.slice(0, min(digits, kept)).str.pad_end(kept, "0").cast(pl.Int64)
+    counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
+    read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
+    if strict:
+        _all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
+    texts.check_seconds(read["seconds"], dtype, name)
+    made = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
+    return texts.instant(made, zone) if want.root == "TIMESTAMP_LTZ" else made

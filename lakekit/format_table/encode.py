@@ -1,0 +1,86 @@
+"""How the files of a format table are encoded: their compression, and text formats as encoders.
+
+The compression is that of `file.compression`, where the table says it, else of `format-table.file.compression`, else of `compression`; without any, Parquet
+is compressed by snappy, ORC by zstd, and text not at all. Source: `CoreOptions.formatTableFileCompression`, `AbstractTextFileWriter`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.columns import prepare_series
+from lakekit.data_file import shape
+from lakekit.format_table import kinds
+from lakekit.text_format import compression, csv
+from lakekit.text_format.options import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, BinaryIO
+
+    import polars as pl
+
+    from lakekit.format.encoder import Encoder, Encoding
+    from lakekit.text_format.options import Lines
+    from lakekit.metadata.table_context import Handle
+    from lakekit.types import Field
+
+_KEYS = ("file.compression", "format-table.file.compression", "compression")
+_DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
+
+
+def encoding(handle: Handle) -> Encoding:
+    """The encoding of a table's files."""
+    given = handle.all_options
+    chosen = next((given[key] for key in _KEYS if key in given), _DEFAULTS.get(kinds.format_of(handle), "none"))
+    return shape.encoding(handle.options, chosen)
+
+
+def lines_encoder(handle: Handle, sink: BinaryIO) -> Encoder:
+    """An encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
+    name = kinds.format_of(handle)
+    how = lines_of(handle.all_options, name, zone=handle.options.lakekit_java_time_zone)
+    return LinesEncoder(sink, kinds.text_format(name), kinds.held_fields(handle.schema), how, encoding(handle).compression)
+
+
+class LinesEncoder:
+    """A text file under way: an `Encoder`, which knows nothing of nulls and bounds."""
+
+    def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: Lines, codec: str) -> None:
+        prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
+        self.counted = _Counted(sink)
+        self.sink = compression.compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
+        self.text_format, self.fields, self.how = text_format, fields, how
+        self.told: Any = {}
+        if how.header and text_format is csv:
+            self.sink.write((csv.header(fields, how) + how.line_end).encode())
+
+    @property
+    def size_bytes(self) -> int:
+        return self.counted.size_bytes
+
+    def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
+        """Return True."""
+        return True
+
+    def write(self, frame: pl.DataFrame) -> None:
+        lines = self.text_format.printed(frame, self.fields, self.how)
+        if len(lines):
+            self.sink.write((lines.str.join(self.how.line_end, ignore_nulls=False).item() + self.how.line_end).encode())
+
+    def flush(self) -> None:
+        """Compressors give what they hold at the end alone."""
+
+    def close(self) -> None:
+        self.sink.close()
+
+
+class _Counted:
+    """A file that counts the bytes it is given."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.size_bytes = file, 0
+
+    def write(self, data: bytes) -> int:
+        self.size_bytes += len(data)
+        return self.file.write(data)

@@ -1,0 +1,186 @@
+"""One schema for files that others wrote, each with columns of its own.
+
+    a.parquet  k INT, v FLOAT          b.parquet  k BIGINT, w STRING
+    the table  k BIGINT, v FLOAT, w STRING                                 columns in the order in which they are first met, partition columns last
+
+A column that a file lacks is null there. Where types differ, the table has the wider one, and the others become older schemas of the table, so that each
+file is read by the schema that it was written with: no reader takes one number for another. Folders tell partition values as texts: these are whole numbers
+(INT, BIGINT) or days (DATE) only where every text is just what its value prints as, else they stay STRING: `01` is not 1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Corrupt, SchemaMismatch
+from lakekit.format_table.foreign_files import HIVE_NULL
+from lakekit.format.held import BYTES, STRING, Held
+from lakekit.model import partition as partitions
+from lakekit.types import INTEGERS, NESTED, STRINGS, TIMESTAMPS, DataType, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_REALS = ("FLOAT", "DOUBLE")
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """The columns of a table to come, without ids; and for each file the types that it has other than those, by column."""
+
+    fields: tuple[Field, ...]
+    older: tuple[Mapping[str, DataType], ...]
+
+
+def joined(paths: Sequence[str], helds: Sequence[Held], keys: Sequence[str]) -> Typed:
+    """The columns of some files that are no partition columns. Raises `SchemaMismatch` naming column and both files where no type holds what both hold."""
+    types: dict[str, DataType] = {}
+    first: dict[str, str] = {}
+    for path, held in zip(paths, helds, strict=True):
+        for field in held.fields:
+            if field.name in keys:
+                continue
+            have = types.get(field.name)
+            wide = field.type if have is None else wider(have, field.type)
+            if wide is None:
+                raise SchemaMismatch(
+                    f"column {field.name} is {field.type} in {path} and {have} in {first[field.name]}, and no type holds both. Write one of them anew",
+                    column=field.name,
+                )
+            types[field.name] = wide
+            first.setdefault(field.name, path)
+    _check_names([*types, *keys])
+    if not types:
+        raise SchemaMismatch(f"{paths[0]} has no column beside those of its partition ({', '.join(keys)}), and a table needs one")
+    older = [{field.name: field.type for field in held.fields if types.get(field.name, field.type) != field.type} for held in helds]
+    return Typed(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
+
+
+def declared(paths: Sequence[str], helds: Sequence[Held], fields: Sequence[Field], keys: Sequence[str]) -> Typed:
+    """The same where a format table has said its columns. Raises `SchemaMismatch` for a file that holds what its column cannot."""
+    known = {field.name: field.type for field in fields if field.name not in keys}
+    older: list[dict[str, DataType]] = []
+    for path, held in zip(paths, helds, strict=True):
+        own: dict[str, DataType] = {}
+        for field in held.fields:
+            want = known.get(field.name)
+            if want is None or _is_as(field.type, want) or (field.name in held.timeless and want.root in TIMESTAMPS):
+                continue
+            if wider(field.type, want) != want.as_nullable():
+                raise SchemaMismatch(f"{path}: column {field.name} holds {field.type}, and the format table says {want}", column=field.name)
+            own[field.name] = field.type
+        older.append(own)
+    return Typed(fields=tuple(fields), older=tuple(older))
+
+
+def _is_as(held: DataType, want: DataType) -> bool:
+    """Whether what a file holds is read as the column's type, without another schema: lengths are nothing that files know."""
+    if held.root in ("VARCHAR", "VARBINARY"):
+        return want.root in (STRINGS if held.root == "VARCHAR" else ("BINARY", "VARBINARY"))
+    return _bare(held) == _bare(want)
+
+
+def wider(a: DataType, b: DataType) -> DataType | None:
+    """The type that holds the values of both, None where there is none. Nested types, but for whether they take nulls, must be the same."""
+    a, b = _bare(a), _bare(b)
+    if a == b:
+        return a
+    if a.root in NESTED or b.root in NESTED:
+        return None
+    if a.root in INTEGERS and b.root in INTEGERS:
+        return max(a, b, key=lambda t: INTEGERS.index(t.root))
+    if a.root in _REALS and b.root in _REALS:
+        return DataType(root="DOUBLE")
+    if a.root == b.root and a.root in (*TIMESTAMPS, "TIME"):
+        return max(a, b, key=lambda t: t.precision or 0)
+    if a.root == b.root == "DECIMAL":
+        scale = max(a.scale or 0, b.scale or 0)
+        whole = max((t.precision or 10) - (t.scale or 0) for t in (a, b))
+        return replace(a, precision=whole + scale, scale=scale) if whole + scale <= _MOST_DIGITS else None
+    if a.root in STRINGS and b.root in STRINGS:
+        return STRING
+    return BYTES if {a.root, b.root} <= {"BINARY", "VARBINARY"} else None
+
+
+def _bare(t: DataType) -> DataType:
+    """A type whose parts all take nulls, without ids and comments."""
+    element, key, value = (None if inner is None else _bare(inner) for inner in (t.element, t.key, t.value))
+    fields = tuple(Field(one.name, _bare(one.type)) for one in t.fields)
+    return replace(t, nullable=True, element=element, key=key, value=value, fields=fields)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises `SchemaMismatch` for names that differ in case alone: for most engines they are one column, and one of its halves would be lost."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaMismatch(f"columns {other} and {name} differ in nothing but capitals, and columns are found by name. Rename one", column=name)
+
+
+# ---- partition columns ---------------------------------------------------------------------------------------------------------------------
+
+
+def partition_fields(
+    keys: Sequence[str], texts: Sequence[Sequence[str]], paths: Sequence[str], helds: Sequence[Held], given: Mapping[str, DataType]
+) -> tuple[Field, ...]:
+    """The partition columns: of the type that is `given`, else of the one that files hold which have the column too, else of what all texts are.
+
+    Raises `SchemaMismatch` for a type that is given for no partition column, and where files disagree.
+    """
+    if unknown := next((name for name in given if name not in keys), None):
+        raise SchemaMismatch(f"{unknown} is no partition column of the folders; they are {', '.join(keys) or 'none'}", column=unknown)
+    found = []
+    for at, name in enumerate(keys):
+        inside = [(path, field) for path, held in zip(paths, helds, strict=True) for field in held.fields if field.name == name]
+        t = given.get(name) or (_common(name, inside) if inside else _inferred({row[at] for row in texts}))
+        found.append(Field(name, t))
+    return tuple(found)
+
+
+def _common(name: str, inside: Sequence[tuple[str, Field]]) -> DataType:
+    path, one = inside[0]
+    t = one.type
+    for other, field in inside:
+        wide = wider(t, field.type)
+        if wide is None or t.root in NESTED:
+            raise SchemaMismatch(f"partition column {name} is {field.type} in {other} and {t} in {path}", column=name)
+        t = wide
+    return t
+
+
+def _inferred(texts: set[str]) -> DataType:
+    told = texts - {HIVE_NULL, partitions.DEFAULT_NAME}
+    for root, form in (("INT", _NUMBER), ("BIGINT", _NUMBER), ("DATE", _DAY)):
+        t = DataType(root=root)
+        if told and all(form.fullmatch(text) and _is_value(text, t) for text in told):
+            return t
+    return STRING
+
+
+def _is_value(text: str, t: DataType) -> bool:
+    try:
+        partitions.parse_value(text, t)
+    except Corrupt:
+        return False
+    return True
+
+
+def values(path: str, texts: Sequence[str], fields: Sequence[Field]) -> tuple[object, ...]:
+    """The values of a file's partition, as rows hold them. Raises `SchemaMismatch` for a text that is no value of its column, and a blank one."""
+    found = []
+    for text, field in zip(texts, fields, strict=True):
+        if partitions.is_blank(text):
+            msg = f"{path} lies in a partition whose {field.name} is blank, which in a table of Paimon is the folder of nulls. Name the folder {HIVE_NULL}"
+            raise SchemaMismatch(msg, column=field.name)
+        try:
+            found.append(None if text in (HIVE_NULL, partitions.DEFAULT_NAME) else partitions.parse_value(text, field.type))
+        except Corrupt as wrong:
+            msg = f"{path}: partition column {field.name} is {field.type}, and {wrong.message}. Name another type in partition_types"
+            raise SchemaMismatch(msg, column=field.name) from None
+    return tuple(found)

@@ -1,0 +1,157 @@
+"""What lies in a table's folder: partitions, and the files in them.
+
+    <root>/dt=2024-01-01/hr=8/data-….csv       with the option format-table.partition-path-only-value:  <root>/2024-01-01/8/data-….csv
+
+Files and folders whose names begin with `_` or `.` are passed over: writers keep there what is not committed yet. Folders that are no partition, too.
+Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathUtils`. The reference looks into hidden folders of tables without partitions, and so reads what a
+writer has not committed yet; where folders are values alone it leaves escapes as they are, which 2.x mends, and passes over the partition of nulls, whose
+name begins with `_`. lakekit does none of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit import storage as storages
+from lakekit.codec import binary_row
+from lakekit.errors import Corrupt
+from lakekit.format.polars_types import polars_schema
+from lakekit.model import partition as partitions
+from lakekit.model.locations import FORMAT_TABLE_PATH
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.storage.protocol import Stat, Storage
+    from lakekit.types import Field
+
+_SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A folder of files with the same partition values, in the form that rows are decoded to."""
+
+    directory: str
+    values: tuple[Any, ...] = ()
+
+
+def place(handle: Handle) -> tuple[Storage, str]:
+    """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
+    location = handle.all_options.get(FORMAT_TABLE_PATH, "").strip()
+    return elsewhere(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
+
+
+def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]:
+    """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
+
+    A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
+    lead nowhere below the place that allows the location.
+    """
+    if _scheme(location) not in ("", "file"):
+        handle.check_location(location, option)  # before anything is made of it
+    storage, root = storages.open(location)
+    handle.check_location(location, option, place=root)
+    scheme = _scheme(location)
+    root = root.rstrip("/") or "/"
+    own = handle.storage if not scheme or scheme == _scheme(handle.root) else storage
+    return storages.confined(own, handle.trusted_place(root)), root
+
+
+def _scheme(location: str) -> str:
+    scheme, colon, _ = location.partition("/")[0].partition(":")
+    return scheme.lower() if colon else ""
+
+
+def told(ground: Ground, location: str) -> str:
+    """A location as a table keeps it: the same wherever it is opened from."""
+    if _scheme(location):
+        return location
+    path = storages.open(location)[1]
+    return f"file://{quote(path)}" if ground.storage.is_remote else path
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file or folder of that name."""
+    return name.startswith(("_", "."))
+
+
+# ---- partitions ------------------------------------------------------------------------------------------------------------------------------
+
+
+def found(handle: Handle, conditions: Sequence[pl.Expr] = ()) -> list[Partition]:
+    """The partitions that satisfy conditions on partition columns, by path; a table without such has one. Folders that fail one are not looked into.
+
+    Raises `Corrupt` for a folder whose text is no value of its column.
+    """
+    storage, root = place(handle)
+    level = [Partition(directory=root)]
+    fields = handle.schema.partition_fields
+    for depth, field in enumerate(fields, 1):
+        inside = each(lambda one: _inside(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
+        level = _chosen([one for some in inside for one in some], fields[:depth], conditions)
+    return level
+
+
+def _inside(handle: Handle, storage: Storage, above: Partition, field: Field) -> list[Partition]:
+    only_value, null = handle.options.format_table_partition_path_only_value, handle.options.partition_default_name
+    made = []
+    for one in storage.list(above.directory):
+        if not one.is_dir or (is_hidden(one.name) and not (only_value and one.name == partitions.escape(null))):
+            continue
+        name, equals, text = one.name.partition("=")
+        if only_value:
+            text = one.name
+        elif not equals or partitions.unescape(name) != field.name:
+            continue
+        try:
+            [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
+        except Corrupt as wrong:
+            raise Corrupt(f"{one.path}: partition column {field.name} is {field.type}: {wrong.message}", path=one.path, field=field.name) from None
+        made.append(Partition(directory=one.path, values=(*above.values, value)))
+    return made
+
+
+def _chosen(level: list[Partition], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[Partition]:
+    """Those that satisfy the conditions which need the last of these columns, and no later one."""
+    known = {field.name for field in fields}
+    asked = [one for one in conditions if fields[-1].name in one.meta.root_names() and set(one.meta.root_names()) <= known]
+    if not asked or not level:
+        return level
+    mask = values(level, fields).select(pl.all_horizontal(one.fill_null(value=False) for one in asked)).to_series()
+    return [level[at] for at in mask.alias("").arg_true()]
+
+
+def values(level: Sequence[Partition], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:
+    """The values of some partitions as a frame, a row each."""
+    types = [field.type for field in fields]
+    rows = pa.array([binary_row.with_arity(binary_row.encode(one.values, types), len(types)) for one in level], pa.binary())
+    columns = binary_row.decode_columns(rows, types)
+    wanted = polars_schema(fields, timestamp_unit=timestamp_unit)
+    return pl.DataFrame([pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)])
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def files(handle: Handle, directories: Sequence[str]) -> list[list[Stat]]:
+    """The data files of some folders, folders in them included, by path."""
+    storage, _ = place(handle)
+    own = None if handle.layout.hidden else f"{handle.root}/{_SCHEMA}"
+    return each(lambda directory: _below(storage, directory, own), directories)
+
+
+def _below(storage: Storage, directory: str, own: str | None) -> list[Stat]:
+    made: list[Stat] = []
+    for one in storage.list(directory):
+        if is_hidden(one.name) or one.path == own:
+            continue
+        made += _below(storage, one.path, own) if one.is_dir else [one]
+    return made

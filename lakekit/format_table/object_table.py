@@ -1,0 +1,161 @@
+"""Object tables: what lies at a location, told as rows.
+
+A refresh lists the location and makes the listing the table's newest snapshot, so that earlier listings can be read by time travel. The columns are those of
+the engines that had such tables (1.0 to 1.2); later ones list six of them anew with each read. Where a storage does not say an owner, a type of content and
+their like, these are null; the access time is the epoch, as it is there. Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.columns import cast_columns, col
+from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
+from lakekit.format_table import listing
+from lakekit.format.polars_types import polars_schema
+from lakekit.model.table_paths import is_plain
+from lakekit.model.locations import OBJECT_LOCATION
+from lakekit.storage.protocol import FileMissing
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, BinaryIO
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.storage.protocol import Stat, Storage
+
+    Lists = Callable[[Sequence[str]], list[list[Stat]]]
+
+FIELDS = (
+    Field("path", "STRING NOT NULL"),
+    Field("parent_path", "STRING NOT NULL"),
+    Field("name", "STRING NOT NULL"),
+    Field("length", "BIGINT NOT NULL"),
+    Field("mtime", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+    Field("atime", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+    Field("owner", "STRING"),
+    Field("generation", "INT"),
+    Field("content_type", "STRING"),
+    Field("storage_class", "STRING"),
+    Field("md5_hash", "STRING"),
+    Field("metadata_mtime", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+    Field("metadata", "MAP<STRING, STRING>"),
+)
+_TOLD = ("path", "parent_path", "name", "length", "mtime", "atime")
+_BATCH = 50_000
+
+
+def place(handle: Handle) -> tuple[Storage, str, str]:
+    """The storage of the objects, where they lie in it, and the location as the table says it."""
+    told = handle.all_options.get(OBJECT_LOCATION, "").strip()
+    if not told:
+        raise Unsupported(
+            f"{handle.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
+            feature="object-table",
+        )
+    storage, root = listing.elsewhere(handle, told, OBJECT_LOCATION)
+    return storage, root, told.rstrip("/")
+
+
+def listed(handle: Handle, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
+    """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
+
+    `lists`: who lists directories, many together; None: the storage, from here, one after the other.
+    """
+    storage, root, told = place(handle)
+    known = {field.name for field in FIELDS}
+    if odd := [field.name for field in handle.schema.fields if field.name not in known]:
+        raise Unsupported(f"{handle.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
+    if storage.stat(root) is None:
+        raise FileMissing(f"there is nothing at {told}, the location of {handle.name}: nothing was refreshed", path=root)
+    rows: list[tuple[Any, ...]] = []
+    count = 0
+    for one in _below(storage.list if lists is None else _levels(lists, root).__getitem__, root):
+        relative = one.path.removeprefix(root).lstrip("/")
+        path = f"{told}/{relative}"
+        rows.append((path, path.rpartition("/")[0], one.name, one.size_bytes, one.modified_ms, 0))
+        if len(rows) == _BATCH:
+            yield _frame(rows, handle)
+            rows, count = [], count + 1
+    if rows or not count:
+        yield _frame(rows, handle)
+
+
+def _below(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
+    for one in inside(directory):
+        if one.is_dir:
+            yield from _below(inside, one.path)
+        else:
+            yield one
+
+
+def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
+    """What every directory holds, asked for level by level."""
+    found: dict[str, list[Stat]] = {}
+    level = [root]
+    while level:
+        found |= dict(zip(level, lists(level), strict=True))
+        level = [one.path for directory in level for one in found[directory] if one.is_dir]
+    return found
+
+
+def _frame(rows: list[tuple[Any, ...]], handle: Handle) -> pl.DataFrame:
+    schema = polars_schema(FIELDS)
+    plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _TOLD}
+    frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _TOLD})
+    whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _TOLD)
+    return whole.select(col(field.name) for field in handle.schema.fields)
+
+
+# ---- one of them -----------------------------------------------------------------------------------------------------------------------------
+
+
+def opened(handle: Handle, path: str) -> BinaryIO:
+    """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
+    storage, root, told = place(handle)
+    relative = path.removeprefix(f"{told}/") if path.startswith(f"{told}/") else path
+    if not relative or not all(is_plain(part) for part in relative.split("/")):
+        raise InvalidOption(f"{path[:200]!r} is no path below {told}, the location of {handle.name}: give a value of its column path", key="path", value=path)
+    try:
+        size_bytes = storage.size(f"{root}/{relative}")
+    except FileMissing:
+        raise NotFound(f"there is no object {relative[:200]!r} at {told}; t.refresh() lists what is there now", name=path) from None
+    return io.BufferedReader(_Object(storage, f"{root}/{relative}", size_bytes))
+
+
+class _Object(io.RawIOBase):
+    """A file of a storage, read where it is asked for."""
+
+    def __init__(self, storage: Storage, path: str, size_bytes: int) -> None:
+        super().__init__()
+        self.storage, self.path, self.size_bytes, self.at = storage, path, size_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.size_bytes}[whence]
+        if base + offset < 0:
+            msg = f"cannot seek before the beginning of {self.path}"
+            raise OSError(msg)
+        self.at = base + offset
+        return self.at
+
+    def tell(self) -> int:
+        return self.at
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = min(len(buffer), max(0, self.size_bytes - self.at))
+        data = self.storage.read(self.path, self.at, wanted) if wanted else b""
+        if len(data) < wanted:
+            raise StorageFailed(f"{self.path} became shorter while it was read", path=self.path)
+        buffer[: len(data)] = data
+        self.at += len(data)
+        return len(data)

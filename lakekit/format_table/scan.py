@@ -1,0 +1,173 @@
+"""A format table read: its files as one LazyFrame, with the partition columns that their folders say.
+
+Columns of Parquet, ORC and JSON files are found by name, those of CSV files by their place. Conditions on partition columns are decided from folders, and
+those that fail are not listed. A table has no snapshots: a scan sees the files that are there when it runs. Source: `FormatTableRead`, `FormatReadBuilder`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from lakekit import world
+from lakekit.columns import col, cols
+from lakekit.errors import Corrupt, InvalidOption
+from lakekit.data_file import page_headers
+from lakekit.format_table import kinds, listing
+from lakekit.format import orc, parquet
+from lakekit.format.polars_types import polars_schema
+from lakekit.text_format import compression, split
+from lakekit.text_format.options import lines_of
+from lakekit.read.lazy import Now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakekit.text_format.options import Lines
+    from lakekit.metadata.table_context import Handle
+    from lakekit.storage.protocol import Stat, Storage
+    from lakekit.types import Field
+    from lakekit.world import World
+
+_LEAST_PARQUET_BYTES = 12
+_WIDE = frozenset({"DECIMAL"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderScan:
+    """What a LazyFrame of a format table asks: a `read.lazy.Source`."""
+
+    handle: Handle
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        return dict(polars_schema(self.handle.schema.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit))
+
+    def now(self) -> Now:
+        """Folders have no version: each question lists them again."""
+        return Now(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition), self.handle.schema)  # Polars stops by itself
+
+
+def source(handle: Handle) -> FolderScan:
+    """The scan of a format table. Raises `Unsupported` and `InvalidOption` for a format or options that lakekit does not read."""
+    kinds.check_format(handle)
+    _lines(handle)
+    return FolderScan(handle=handle)
+
+
+def _lines(handle: Handle) -> Lines:
+    options = handle.options
+    return lines_of(handle.all_options, kinds.format_of(handle), zone=options.lakekit_java_time_zone, timestamp_unit=options.lakekit_timestamp_unit)
+
+
+def _frame(handle: Handle, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
+    schema = handle.schema
+    unit = handle.options.lakekit_timestamp_unit
+    level = listing.found(handle, conditions)
+    parts = []
+    told = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
+    for at, files in enumerate(listing.files(handle, [one.directory for one in level])):
+        there = [one for one in files if one.size_bytes]
+        if there:
+            literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in told]
+            parts.append(_scan(handle, there).with_columns(literals).select(col(field.name) for field in schema.fields))
+    if not parts:
+        return pl.LazyFrame(schema=polars_schema(schema.fields, timestamp_unit=unit))
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
+    """The columns that files hold, of some files."""
+    storage, _ = listing.place(handle)
+    fields, unit = kinds.held_fields(handle.schema), handle.options.lakekit_timestamp_unit
+    paths = [one.path for one in files]
+    match kinds.format_of(handle):
+        case "parquet":
+            return _parquet(handle.world, storage, files, fields, unit)
+        case "orc":
+            zone = handle.options.lakekit_java_time_zone
+            return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
+    texts = TextFiles(storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(handle), format_name=kinds.format_of(handle))
+    return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
+
+
+def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
+    looks = page_headers.Looks(shared, storage, {field.name: None for field in fields})
+    world.each(partial(_check_parquet, storage, looks), files)
+    looks.remember()
+    paths = [one.path for one in files]
+    native = [storage.polars(path) for path in paths]
+    wide = any(field.type.holds(_WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
+    if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable(_path_or_whole(storage, path), path) for path in paths))):
+        return parquet.scan([one or "" for one in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
+    return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
+
+
+def _check_parquet(storage: Storage, looks: page_headers.Looks, file: Stat) -> None:
+    if looks.is_known(file):
+        return
+    end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
+    if file.size_bytes < _LEAST_PARQUET_BYTES or end != parquet.MAGIC:
+        raise Corrupt(f"{file.path} is no Parquet file: it ends in {end!r}", path=file.path, field="parquet")
+    if not storage.is_remote:
+        looks.check(file)
+
+
+def _path_or_whole(storage: Storage, path: str) -> str | bytes:
+    native = storage.polars(path)
+    return native if native is not None and "://" not in native else storage.read(path)
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFiles:
+    """Text files of a table, as a source of Polars."""
+
+    storage: Storage
+    files: tuple[Stat, ...]
+    fields: tuple[Field, ...]
+    how: Lines
+    format_name: str
+
+    def rows(self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG002 - the contract of Polars' sources
+        """The rows, block by block."""
+        names = [field.name for field in self.fields] if with_columns is None else with_columns
+        asked = set() if predicate is None else set(predicate.meta.root_names())
+        needed = [*names, *sorted(asked - set(names))]
+        left = n_rows
+        for frame in world.ahead(partial(self._parsed, needed), self._blocks(), world.core_count()):
+            kept = frame if predicate is None else frame.filter(predicate).select(cols(names))
+            if left is not None:
+                kept = kept.head(left)
+                left -= kept.height
+            yield kept
+            if left == 0:
+                return
+
+    def _blocks(self) -> Iterator[tuple[str, pl.Series]]:
+        """The lines of each file, with its path."""
+        for file in self.files:
+            pieces = compression.pieces(self.storage, file.path, file.size_bytes)
+            heads = self.how.header and self.format_name == "csv"
+            for lines in split.blocks(pieces, self.how.line_end, anyhow=self.how.ends_anyhow, path=file.path):
+                yield file.path, lines.slice(1) if heads else lines
+                heads = False
+
+    def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
+        path, lines = block
+        try:
+            found: pl.DataFrame = kinds.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
+        except Corrupt as wrong:
+            raise wrong.at(path) from None
+        return found
+
+
+def check_no_position(handle: Handle, at: object) -> None:
+    """Raises `InvalidOption` for a scan of another time than now."""
+    if at is not None:
+        raise InvalidOption(f"{handle.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))

@@ -1,0 +1,297 @@
+"""A format table written: files made beside the others, which all appear at the end.
+
+    append       new files in the folders of their rows' partitions
+    overwrite    the same, and the files that were there before go: of the partition that is named, of the partitions that are written, or all
+
+Files are finished under hidden names, and become visible once all of them are whole; what an overwrite replaces is deleted after that, so that nothing is
+lost wherever it stops (the reference deletes first). Whatever fails before, nothing is left. Readers see files come one by one: there is no snapshot.
+
+    data-<uuid>-<n>.csv      data-<uuid>-<n>.csv.gz      data-<uuid>-<n>.parquet
+
+Source: ENGINE.md 9.6; `FormatTableWrite`, `FormatTableFileWriter`, `FormatTableCommit`, `RenamingTwoPhaseOutputStream`.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field as member
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lakekit.columns import col
+from lakekit.commit.result import Commit
+from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
+from lakekit.data_file.file_names import extension, file_names
+from lakekit.data_file.paths import partition_spec, partition_values
+from lakekit.format_table import kinds, listing
+from lakekit.format_table.encode import encoding, lines_encoder
+from lakekit.format.encoder import open_writer
+from lakekit.text_format import compression
+from lakekit.model import partition as partitions
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.write import row_conversion, partitions as routes
+from lakekit.write.spot import Remedies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    import polars as pl
+
+    from lakekit.data_file.file_names import FileNames
+    from lakekit.format.encoder import Encoder
+    from lakekit.metadata.table_context import Handle
+
+_MOST_OPEN = 200
+"""Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
+_LEAST_ROWS = 1000
+_STAYS = Remedies(grow="")
+"""Its columns stay as they are."""
+
+
+def append(handle: Handle, frame: object, *, cast: bool) -> Commit:
+    """Adds rows. Raises what `conform.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; nothing is left then."""
+    return _write(handle, frame, cast=cast, old=None)
+
+
+def overwrite(handle: Handle, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
+    """Replaces a partition, the partitions that the frame has rows of, or, where `dynamic-partition-overwrite` is false or there are none, everything."""
+    static = {} if partition is None else _leading(handle, partition)
+    if partition is None and handle.schema.partition_keys and handle.options.dynamic_partition_overwrite:
+        return _write(handle, frame, cast=cast, old="written")
+    return _write(handle, frame, cast=cast, old="matching", static=static)
+
+
+def drop(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> Commit:
+    """Deletes the files of every partition that matches one of some specs; an empty spec matches all."""
+    wanted = [partition_spec(handle, spec) for spec in specs]
+    matching = [one for one in listing.found(handle) if any(_matches(one.values, spec) for spec in wanted)]
+    started = handle.world.elapsed_ms()
+    gone = [file.path for files in listing.files(handle, [one.directory for one in matching]) for file in files]
+    listing.place(handle)[0].delete(gone)
+    return _told(handle, [], len(gone), started)
+
+
+def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
+    return all(values[at] == value for at, value in spec.items())
+
+
+def _leading(handle: Handle, partition: Mapping[str, Any]) -> dict[int, Any]:
+    """The values of a static partition, by place: of the first partition columns, as the reference asks."""
+    if not handle.schema.partition_keys:
+        msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
+        raise InvalidOption(msg, key="partition", value=", ".join(partition))
+    spec = partition_spec(handle, partition)
+    if not spec:
+        raise InvalidOption("an empty partition spec matches everything: leave partition out", key="partition", value="")
+    if sorted(spec) != list(range(len(spec))):
+        name = handle.schema.partition_keys[max(spec)]
+        msg = f"Static partition column '{name}' cannot be specified without its leading partition. Name the columns before it too"
+        raise InvalidOption(msg, key="partition", value=name)
+    return spec
+
+
+# ---- one write -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _write(handle: Handle, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
+    kinds.check_format(handle)
+    started = handle.world.elapsed_ms()
+    with _Writing(handle) as writing:
+        for rows in row_conversion.batches(frame, handle, cast=cast, remedies=_STAYS):
+            for partition, part in _split(handle, rows):
+                values = partition_values(handle, partition) if handle.schema.partition_keys else ()
+                _check_static(handle, values, static or {})
+                writing.write(values, part)
+        writing.finish()
+        gone = _replaced(handle, writing, old, static or {})
+        writing.publish()
+    listing.place(handle)[0].delete(gone)
+    return _told(handle, writing.done, len(gone), started)
+
+
+def _split(handle: Handle, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
+    """The rows of each partition, in their order."""
+    found = routes.of(rows, handle)
+    for number, partition in enumerate(found.rows):
+        yield partition, rows if len(found.rows) == 1 else rows[np.flatnonzero(found.codes == number)]
+
+
+def _check_static(handle: Handle, values: Sequence[Any], static: Mapping[int, Any]) -> None:
+    if not _matches(values, static):
+        names = handle.schema.partition_keys
+        wanted = ", ".join(f"{names[at]}={value}" for at, value in static.items())
+        raise ValueOutOfRange(f"a row lies in another partition of {handle.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
+
+
+def _replaced(handle: Handle, writing: _Writing, old: str | None, static: Mapping[int, Any]) -> list[str]:
+    """The files that go."""
+    if old is None:
+        return []
+    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.found(handle) if _matches(one.values, static)]
+    return [file.path for files in listing.files(handle, matching) for file in files]
+
+
+def _told(handle: Handle, done: Sequence[_File], removed: int, started: float) -> Commit:
+    return Commit(
+        table=handle.name,
+        snapshot_ids=(),
+        commit_user=handle.new_commit_user(),
+        identifier=BATCH_IDENTIFIER,
+        kinds=(),
+        added_file_count=len(done),
+        removed_file_count=removed,
+        row_count=sum(file.rows for file in done),
+        size_bytes=sum(file.size_bytes for file in done),
+        duration_ms=handle.world.elapsed_ms() - started,
+        retry_count=0,
+    )
+
+
+# ---- files under way -------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _File:
+    """A file under a hidden name, or in memory."""
+
+    path: str
+    encoder: Encoder
+    stack: ExitStack | None
+    memory: io.BytesIO | None
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The file under way in a partition's folder, and the names of those to come."""
+
+    directory: str
+    names: FileNames
+    open: _File | None = member(default=None)
+
+
+class _Writing:
+    """All files of one write."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.storage, self.root = listing.place(handle)
+        self.format_name = kinds.format_of(handle)
+        self.fields = kinds.held_fields(handle.schema)
+        self.how = encoding(handle)
+        self.extension = _extension(handle)
+        self.folders: dict[str, _Folder] = {}
+        self.done: list[_File] = []
+        self.published: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, trace: object) -> None:
+        if why is not None:
+            self.drop(why)
+
+    def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
+        directory = self.folder_of(values)
+        found = self.folders.setdefault(directory, _Folder(directory, file_names(self.handle)))
+        rows = rows.select(col(field.name) for field in self.fields)
+        target = self.handle.options.rolling_size_bytes
+        while rows.height:
+            file = found.open = found.open or self._begin(found)
+            left = max(0, target - file.encoder.size_bytes)
+            count = min(rows.height, max(_LEAST_ROWS, int(left / max(1.0, rows.estimated_size() / rows.height))))
+            file.encoder.write(rows.head(count))
+            file.rows += count
+            rows = rows.slice(count)
+            if file.encoder.size_bytes >= target:
+                self._end(found)
+
+    def folder_of(self, values: Sequence[Any]) -> str:
+        """The folder of a partition."""
+        schema, options = self.handle.schema, self.handle.options
+        types = [field.type for field in schema.partition_fields]
+        texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
+        if options.format_table_partition_path_only_value:
+            _check_own_folders(self.handle, texts)
+            below = "/".join(partitions.escape(text) for text in texts)
+        else:
+            below = partitions.path(schema.partition_keys, texts).rstrip("/")
+        return f"{self.root}/{below}" if below else self.root
+
+    def finish(self) -> None:
+        """Ends what is under way: every file is whole now, and hidden."""
+        for found in self.folders.values():
+            self._end(found)
+
+    def publish(self) -> None:
+        """Lets the files appear."""
+        for file in self.done:
+            self.published.append(file.path)
+            if file.stack is not None:
+                stack, file.stack = file.stack, None
+                stack.close()
+            elif file.memory is not None:
+                self.storage.put(file.path, file.memory.getvalue())
+
+    def drop(self, why: BaseException) -> None:
+        """Nothing is left: neither what appeared nor what is hidden."""
+        for file in [*self.done, *(found.open for found in self.folders.values() if found.open is not None)]:
+            if file.stack is not None:
+                with suppress(type(why), StorageFailed):
+                    file.stack.__exit__(type(why), why, why.__traceback__)
+        with suppress(StorageFailed):
+            self.storage.delete(self.published)
+
+    def _begin(self, found: _Folder) -> _File:
+        path = f"{found.directory}/{found.names.next(self.extension)}"
+        memory = io.BytesIO() if len(self.done) + len(self.folders) > _MOST_OPEN else None
+        if memory is not None:
+            return _File(path=path, encoder=self._encoder(memory), stack=None, memory=memory)
+        stack = ExitStack()
+        sink = stack.enter_context(self.storage.open_write(path))
+        try:
+            return _File(path=path, encoder=self._encoder(sink), stack=stack, memory=None)
+        except BaseException as why:
+            with suppress(type(why), StorageFailed):
+                stack.__exit__(type(why), why, why.__traceback__)
+            raise
+
+    def _encoder(self, sink: BinaryIO) -> Encoder:
+        if self.format_name in kinds.TEXTS:
+            return lines_encoder(self.handle, sink)
+        return open_writer(sink, self.format_name, self.fields, self.how)
+
+    def _end(self, found: _Folder) -> None:
+        file = found.open
+        if file is None:
+            return
+        file.encoder.close()
+        file.size_bytes = file.encoder.size_bytes
+        found.open = None
+        self.done.append(file)
+
+
+def _check_own_folders(handle: Handle, texts: Sequence[str]) -> None:
+    """Raise `ValueOutOfRange` for a text that alone is no name of a folder of its own, or one that readers pass over."""
+    null = handle.options.partition_default_name
+    for name, text in zip(handle.schema.partition_keys, texts, strict=True):
+        if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
+            raise ValueOutOfRange(
+                f"{text[:80]!r} in column {name} of {handle.name} cannot be the name of a folder of rows: format-table.partition-path-only-value has no "
+                'more in it than the value, and "." and ".." are other folders, what begins with . or _ is hidden. Reset that option, or change the value',
+                column=name,
+            )
+
+
+def _extension(handle: Handle) -> str:
+    """What follows the dot of a file's name."""
+    name = kinds.format_of(handle)
+    chosen = encoding(handle).compression
+    if name not in kinds.TEXTS:
+        return extension(handle.options, name, chosen)
+    ending = compression.EXTENSIONS[compression.known(chosen)]
+    return f"{name}.{ending}" if ending else name

@@ -1,0 +1,191 @@
+"""`lk.hex`: the bytes of a Paimon file, every one with its field, named by the decoder that reads it.
+
+lk.hex("orders/manifest/manifest-31c0-0")       4f 62 6a 01   magic
+                                                04            metadata count 2 …
+h.marks                                         a frame: offset, length, field, value, section
+h.open(1204)                                    the inflated bytes of a compressed block, the same way
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit import plugins, storage as storages
+from lakekit.codec.marks import Mark, Marks, leaves
+from lakekit.draw import hexdump as draw
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
+from lakekit.metadata import schemas
+from lakekit.metadata.table_context import open_handle
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.inspection import hexdump_formats
+from lakekit.inspection.hexdump_formats import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.storage import PathLike
+    from lakekit.inspection.hexdump_formats import Region
+    from lakekit.types import DataType, Field
+
+MAX_BYTES = 256 << 20
+"""A file larger than this is not looked at byte by byte."""
+SCHEMA = {"offset": pl.Int64, "length": pl.Int64, "field": pl.String, "value": pl.String, "section": pl.String}
+_DEEPEST = 10
+"""Folders above a file that may be its table: partitions make the way long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Hex:
+    """The bytes of a file and what each of them is.
+
+    `found` are the marks: disjoint, in order, all bytes covered. `error` is what the decoder raised, at byte `error_at`; bytes that it did not read are
+    called "not read". `opens` are the offsets of compressed blocks, which `open` shows inflated. Shows itself as a widget in notebooks that have ipywidgets.
+    """
+
+    name: str
+    path: str | None
+    format: str
+    data: bytes
+    found: tuple[Mark, ...]
+    error: LakekitError | None = None
+    error_at: int | None = None
+    regions: Mapping[int, Region] = field(default=EMPTY, compare=False)
+    fields: Mapping[str, Sequence[Field]] = field(default=EMPTY, compare=False)
+
+    @property
+    def marks(self) -> pl.DataFrame:
+        """One row a field: offset and length in bytes, its name, its value as text, and the section of the format's description."""
+        rows = [(mark.offset, mark.length, mark.field, draw.told(mark.value), mark.section) for mark in self.found]
+        if self.error is not None:
+            at = len(self.data) if self.error_at is None else self.error_at
+            rows.insert(sum(row[0] < at for row in rows), (at, 0, "error", str(self.error), ""))
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+    @property
+    def opens(self) -> tuple[int, ...]:
+        """The offsets of compressed blocks."""
+        return tuple(self.regions)
+
+    def at(self, offset: int) -> Mark:
+        """The mark over a byte. Raises `IndexError` outside of the file."""
+        if not 0 <= offset < len(self.data):
+            raise IndexError(f"byte {offset} of {len(self.data)}")
+        return self.found[draw.place_of(self.found, offset)]
+
+    def open(self, offset: int | None = None) -> Hex:
+        """The inflated bytes of the compressed block over a byte, or of the first one. Raises `NotFound` where there is none."""
+        wanted = next(iter(self.regions), None) if offset is None else self.at(offset).offset
+        region = None if wanted is None else self.regions.get(wanted)
+        if region is None:
+            there = ", ".join(map(str, self.opens)) or "none"
+            raise NotFound(f"{self.name}: no compressed block at byte {offset}; their offsets are {there}", name=str(offset))
+        marks = Marks(section=hexdump_formats.FORMATS[self.format].section)
+        error: LakekitError | None = None
+        try:
+            hexdump_formats.mark_block(region, marks, self.fields)
+        except LakekitError as wrong:
+            error = wrong
+        return _made(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.path, self.format, self.data))
+
+    def __repr__(self) -> str:
+        return draw.text(self.title, self.data, self.found, told=self.told)
+
+    def _repr_html_(self) -> str:
+        return draw.html(self.title, self.data, self.found, told=self.told)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """The widget where ipywidgets is installed; a table and characters everywhere else."""
+        try:
+            bundle: dict[str, Any] = plugins.load("notebook", "hexdump").Bytes(self)._repr_mimebundle_()
+        except Unsupported:
+            bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
+        return bundle
+
+    @property
+    def title(self) -> str:
+        """Name, format, size and number of fields, in one line."""
+        return draw.title(self.name, self.format, len(self.data), len(self.found))
+
+    @property
+    def told(self) -> str:
+        """The error in a line, "" without one."""
+        if self.error is None:
+            return ""
+        where = "" if self.error_at is None else f" at byte {self.error_at}"
+        return f"{type(self.error).__name__}{where}: {self.error}"
+
+
+def hex(  # noqa: A001 - the name of a contract
+    path_or_bytes: str | PathLike | bytes | bytearray | memoryview,
+    *,
+    format: str | None = None,  # noqa: A002 - as hex
+    storage_options: Mapping[str, Any] | None = None,
+) -> Hex:
+    """The bytes of a Paimon file, every one with its field, value and section of the format: files of tables, parts of them, messages between processes.
+
+    `format` names what cannot be told from name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
+    names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error. Raises `FileMissing` without a
+    file, `StorageFailed` for a folder, `LimitExceeded` above 256 MiB, `TypeError` for what is neither a path nor bytes.
+    """
+    if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+        name, path, data = "bytes", None, bytes(path_or_bytes)
+    else:
+        storage, path = storages.open(path_or_bytes, storage_options)
+        name = path.rpartition("/")[2]
+        there = storage.stat(path)
+        if there is not None and there.is_dir:
+            raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
+        if there is not None and there.size_bytes > MAX_BYTES:
+            msg = f"{path}: {there.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
+            raise LimitExceeded(msg, path=path)
+        data = storage.read(path)
+    short, how, argument = hexdump_formats.named(hexdump_formats.recognized(data, path or "") if format is None else format)
+    fields, types = _known(path, storage_options)
+    marks = Marks(section=how.section)
+    regions: dict[int, Region] = {}
+    error: LakekitError | None = None
+    try:
+        how.walk(Asked(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
+    except (Corrupt, Unsupported) as wrong:
+        error = wrong
+    found = _made(name, path, short, data, marks, error)
+    return Hex(name=name, path=path, format=short, data=data, found=found.found, error=error, error_at=found.error_at, regions=Frozen(regions), fields=fields)
+
+
+def _made(name: str, path: str | None, short: str, data: bytes, marks: Marks, error: LakekitError | None) -> Hex:
+    found = leaves(marks.found, len(data))
+    at = marks.wrong_at
+    if at is None and isinstance(error, Corrupt):
+        at = error.offset
+        if at is None and error.field:  # a member of JSON: errors name it, marks know where it is
+            at = next((mark.offset for mark in found if mark.field == error.field), None)
+    return Hex(name=name, path=path, format=short, data=data, found=tuple(found), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
+
+
+def _known(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
+    """What the table around a file knows of the rows in it: partitions, keys, columns. Nothing for a file that lies alone."""
+    pieces = (path or "").split("/")
+    for depth in range(2, min(len(pieces), _DEEPEST)):
+        root = "/".join(pieces[: 1 - depth])
+        try:
+            storage, place = storages.open(root or "/", storage_options)
+        except InvalidOption:
+            break  # above a bucket there is nothing
+        if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
+            continue
+        try:
+            handle = open_handle(root, storage_options=storage_options)
+            every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
+        except LakekitError:
+            break
+        schema = handle.schema
+        day, keys = schema.partition_fields, schema.key_fields
+        rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
+        return Frozen(rows), Frozen({one.name: one.type for one in schema.fields})
+    return EMPTY, EMPTY

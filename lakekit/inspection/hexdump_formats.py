@@ -1,0 +1,422 @@
+"""Which decoder tells what the bytes of a file are: one name a format, and how a file's format is recognized.
+
+    manifest            the decoder of manifests, with marks
+    commit_message: 11  a format whose bytes do not say their version, or their type, takes it behind a colon
+    binary_row: ROW<day DATE, id BIGINT>
+
+Every walker is the decoder that tables are read with, asked to mark what it reads. Three formats are decoded by C and Rust libraries that tell no places:
+JSON, Parquet and (in part) ORC have walkers of their own, which tests hold equal to those libraries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakekit import plugins
+from lakekit.codec import avro_container, avro_columns, binary_row, index_files, hash_index, orc_tail
+from lakekit.model import columnar_file
+from lakekit.file_index import container
+from lakekit.codec.cursor import Cursor
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
+from lakekit.format import parquet_spans
+from lakekit.model import commit_message, committable_bytes, entry_files, hint, index_manifest, json_codec, json_marks, manifests, split_bytes
+from lakekit.model.consumer import Consumer
+from lakekit.model.table_schema import TableSchema
+from lakekit.model.snapshot import Snapshot
+from lakekit.model.statistics import Statistics
+from lakekit.model.tag import Tag
+from lakekit.types import parse, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lakekit.codec.avro_container import Block, Frame, PackedBlocks
+    from lakekit.codec.marks import Marks
+    from lakekit.types import DataType, Field
+
+    Walk = Callable[["Asked"], None]
+
+MARKED_BYTES = 16 << 20
+"""Records of an uncompressed Avro file beyond this size are marked block by block, when a block is opened."""
+ROWS = frozenset({"_PARTITION", "_MIN_KEY", "_MAX_KEY", "_MIN_VALUES", "_MAX_VALUES", "partition"})
+"""Fields of bytes that hold a serialized row."""
+INDEX_SECTIONS = {"bloom-filter": "FORMAT 9.4", "bitmap": "FORMAT 9.5", "bsi": "FORMAT 9.6", "range-bitmap": "FORMAT 9.7"}
+
+
+class Region(NamedTuple):
+    """Compressed bytes of a file that open into others: an Avro block, and the number of its first record.
+
+    The block stays compressed and is inflated whenever it is asked for.
+    """
+
+    packed: PackedBlocks
+    frame: Frame
+    first: int
+
+    @property
+    def block(self) -> Block:
+        """The block, inflated."""
+        return next(block for _, block in self.packed.inflate([self.frame]))
+
+
+class Asked(NamedTuple):
+    """What a walker is given: bytes, where marks go, what stands behind the colon, the fields of rows (by `ROWS`), and where regions go."""
+
+    data: bytes
+    marks: Marks
+    argument: str
+    fields: Mapping[str, Sequence[Field]]
+    types: Mapping[str, DataType]
+    regions: dict[int, Region]
+    path: str | None
+
+
+class Format(NamedTuple):
+    """One format: its section of FORMAT.md, and its walker."""
+
+    section: str
+    walk: Walk
+
+
+def recognized(data: bytes, name: str) -> str:
+    """The format of a file's bytes; `name` is the file's path, "" where it has none. Raises `InvalidOption` where nobody can tell."""
+    file = name.rpartition("/")[2]
+    for magic, found in _MAGICS.items():
+        if data.startswith(magic):
+            return _avro_kind(data) if found == "avro" else found
+    for beginning, found in _NAMES.items():
+        if file.startswith(beginning):
+            return found
+    if file.endswith(".index"):
+        return "file_index_container"
+    for ending in ("avro", "orc", "parquet"):
+        if file.endswith(f".{ending}"):
+            return ending
+    if data == b"\x01" or (data[:1] == b"\x01" and data[5:9] in (index_files.MAGIC_32, index_files.MAGIC_64)):
+        return "deletion_vectors"
+    if file.startswith("index-"):
+        return "hash_index" if len(data) % 4 == 0 else "deletion_vectors"
+    if data.lstrip()[:1] == b"{":
+        return _json_kind(data)
+    if file in ("LATEST", "EARLIEST") or hint.decode(data) is not None:
+        return "hint"
+    raise InvalidOption(
+        f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= one of {', '.join(FORMATS)}",
+        key="format",
+        value=None,
+    )
+
+
+def _avro_kind(data: bytes) -> str:
+    try:
+        names = set(avro_container.open_container(data).schema.value.names)
+    except LakekitError:
+        head = data[: avro_container.MAX_SCHEMA_BYTES]  # a broken one: by what its schema says, as far as it is there
+        names = {name for name in ("_NUM_ADDED_FILES", "_INDEX_TYPE", "_TOTAL_BUCKETS") if name.encode() in head}
+    kinds = {"_NUM_ADDED_FILES": "manifest_list", "_INDEX_TYPE": "index_manifest", "_TOTAL_BUCKETS": "manifest"}
+    return next((kind for name, kind in kinds.items() if name in names), "avro")
+
+
+def _json_kind(data: bytes) -> str:
+    try:
+        members = json_codec.loads(data)
+    except LakekitError:
+        return "json"
+    return next((kind for name, kind in _MEMBERS.items() if name in members), "json")
+
+
+_MAGICS = {
+    avro_container.MAGIC: "avro",
+    columnar_file.PARQUET_MAGIC: "parquet",
+    columnar_file.ORC_MAGIC: "orc",
+    container.MAGIC.to_bytes(8, "big"): "file_index_container",
+    split_bytes.MAGIC.to_bytes(8, "big", signed=True): "data_split",
+}
+_NAMES = {
+    "snapshot-": "snapshot",
+    "schema-": "schema",
+    "tag-": "tag",
+    "consumer-": "consumer",
+    "changelog-": "changelog",
+    "stat-": "statistics",
+    "manifest-list-": "manifest_list",
+    "manifest-": "manifest",
+    "index-manifest-": "index_manifest",
+}
+_MEMBERS = {
+    "tagCreateTime": "tag",
+    "baseManifestList": "snapshot",
+    "highestFieldId": "schema",
+    "mergedRecordCount": "statistics",
+    "colStats": "statistics",
+    "nextSnapshot": "consumer",
+}
+
+
+# ---- JSON, hints ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
+    def walk(asked: Asked) -> None:
+        unread: Corrupt | None = None
+        try:
+            json_marks.walk(asked.data, asked.marks)
+        except Corrupt as error:
+            unread = error
+        decode(asked.data, asked.path)  # its error says more
+        if unread is not None:
+            raise unread
+
+    return walk
+
+
+def _hint(asked: Asked) -> None:
+    found = hint.decode(asked.data)
+    if found is None:
+        raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
+    asked.marks.add(0, len(asked.data), "snapshot", found)
+
+
+# ---- Avro -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
+    def walk(asked: Asked) -> None:
+        if asked.data.startswith(columnar_file.PARQUET_MAGIC):
+            _parquet(asked)
+        elif asked.data.startswith(columnar_file.ORC_MAGIC):
+            _orc(asked)
+        else:
+            _container(asked, avro_container.METADATA if decode else avro_container.DATA)
+        if decode is not None:
+            decode(asked.data, asked.path)
+
+    return walk
+
+
+def _container(asked: Asked, limits: avro_container.Limits) -> None:
+    """The frame, and the records of blocks that are not compressed; the others become regions."""
+    with asked.marks.within(section="FORMAT 4.1"):
+        packed = avro_container.open_blocks(asked.data, limits=limits, marks=asked.marks)
+    first = 0
+    for frame, block in packed.inflate():
+        region = Region(packed, frame, first)
+        if packed.codec == "null" and len(asked.data) <= MARKED_BYTES:
+            mark_block(region, asked.marks, asked.fields, at=block.offset)
+        else:
+            asked.regions[block.offset] = region
+        first += block.count
+
+
+def mark_block(region: Region, marks: Marks, fields: Mapping[str, Sequence[Field]], *, at: int = 0) -> list[dict[str, Any]]:
+    """The records of a block, marked where its inflated bytes are; serialized rows within them are marked field by field."""
+    since = len(marks.found)
+    with marks.within(at=at):
+        found = avro_columns.mark_records(region.packed.schema, region.block, marks, first=region.first)
+    mark_rows(marks, since, fields)
+    return found
+
+
+def mark_rows(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
+    """Marks what is inside serialized rows and file indexes among the marks from number `since` on; one that cannot be understood stays as it is."""
+    stats = _stats_fields(marks, since, fields)
+    for mark in marks.found[since:]:
+        outer, _, last = mark.field.rpartition(".")
+        if not isinstance(mark.value, bytes) or last not in (*ROWS, "_EMBEDDED_FILE_INDEX"):
+            continue
+        before, wrong_at = len(marks.found), marks.wrong_at
+        try:
+            with marks.within(mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"):
+                if last == "_EMBEDDED_FILE_INDEX":
+                    _mark_container(mark.value, marks, {})
+                else:
+                    known = fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last)
+                    mark_row(mark.value, marks, stats.get(outer, known))
+        except LakekitError:
+            del marks.found[before:]
+            marks.wrong_at = wrong_at
+
+
+def _stats_fields(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
+    """The columns of each `_VALUE_STATS`, by its name: those that its file lists, else all, of the schema that its file has."""
+    found: dict[str, Sequence[Field]] = {}
+    if fields:
+        listed: dict[str, list[Any]] = {}
+        for mark in marks.found[since:]:
+            outer, _, last = mark.field.rpartition(".")
+            if last.startswith("_VALUE_STATS_COLS[") and last.endswith("]"):
+                listed.setdefault(outer, []).append(mark.value)
+        for mark in marks.found[since:]:
+            outer, _, last = mark.field.rpartition(".")
+            if last == "_SCHEMA_ID" and (columns := {one.name: one for one in fields.get(f"schema {mark.value}", ())}):
+                found[f"{outer}._VALUE_STATS"] = [columns[name] for name in listed.get(outer, columns) if name in columns]
+    return found
+
+
+def mark_row(data: bytes, marks: Marks, fields: Sequence[Field] | None) -> None:
+    """A serialized row (with arity); by its types where they are known and as many as it has. Raises `Corrupt`."""
+    arity, row = binary_row.strip_arity(data, marks=marks)
+    with marks.within(at=4):
+        if fields is not None and len(fields) == arity:
+            binary_row.decode(row, [field.type for field in fields], names=[field.name for field in fields], marks=marks)
+        else:
+            binary_row.mark_untyped(row, arity, marks)
+
+
+# ---- rows -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _type(asked: Asked, *roots: str) -> DataType:
+    if not asked.argument:
+        raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
+    found = _parsed(asked.argument)
+    if found.root not in roots:
+        raise InvalidOption(f"{asked.argument} is no {' or '.join(roots)}", key="format", value=asked.argument)
+    return found
+
+
+def _parsed(text: str) -> DataType:
+    """A type as it stands behind the colon: what is wrong with it is wrong with `format=`, not with the file."""
+    try:
+        return parse(text)
+    except (Corrupt, Unsupported) as error:
+        raise InvalidOption(f"{text!r} is no type: {error}", key="format", value=text) from None
+
+
+def _row(asked: Asked) -> None:
+    t = _type(asked, "ROW")
+    binary_row.decode(asked.data, [f.type for f in t.fields], names=[f.name for f in t.fields], marks=asked.marks)
+
+
+def _serialized_row(asked: Asked) -> None:
+    mark_row(asked.data, asked.marks, _type(asked, "ROW").fields if asked.argument else None)
+
+
+def _array(asked: Asked) -> None:
+    binary_row.decode_array(asked.data, part(_type(asked, "ARRAY").element), marks=asked.marks)
+
+
+def _map(asked: Asked) -> None:
+    binary_row.decode_map(asked.data, _type(asked, "MAP", "MULTISET"), marks=asked.marks)
+
+
+# ---- indexes ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _index(kind: str) -> Walk:
+    def walk(asked: Asked) -> None:
+        plugins.load("file_index", kind).walk(Cursor(asked.data, marks=asked.marks), _parsed(asked.argument) if asked.argument else None)
+
+    return walk
+
+
+def _mark_container(data: bytes, marks: Marks, types: Mapping[str, DataType]) -> None:
+    """A file index container and, as far as their kinds are known, what is in its payloads. Raises `Corrupt`."""
+    since = len(marks.found)
+    for column, kinds in container.contents(data, marks=marks).items():
+        for kind, place in kinds.items():
+            if place is not None:
+                payload = container.payload(data, place)
+                marks.add(place.start, place.length, f"{column} {kind}", payload)
+                _mark_payload(kind, payload, place.start, f"{column} {kind}", marks, types.get(column))
+    marks.fill(0, len(data), since=since)  # bytes that no column points at
+
+
+def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: Marks, t: DataType | None) -> None:
+    before, wrong_at = len(marks.found), marks.wrong_at
+    try:
+        walk = getattr(plugins.load("file_index", kind), "walk", None)
+        with marks.within(name, at=at, section=INDEX_SECTIONS.get(kind, "")):
+            if walk is not None:
+                walk(Cursor(payload, marks=marks), t)
+    except LakekitError as error:  # one index that cannot be read leaves the others: its bytes stay one mark
+        del marks.found[before:]
+        marks.wrong_at = wrong_at
+        marks.means(f"cannot be read: {error}")
+
+
+def _indexes(asked: Asked) -> None:
+    _mark_container(asked.data, asked.marks, asked.types)
+
+
+def _hashes(asked: Asked) -> None:
+    hash_index.decode(asked.data, marks=asked.marks)
+
+
+def _deletions(asked: Asked) -> None:
+    index_files.read_file(asked.data, marks=asked.marks)
+
+
+# ---- data files, messages ---------------------------------------------------------------------------------------------------------------------
+
+
+def _parquet(asked: Asked) -> None:
+    parquet_spans.walk(asked.data, asked.marks)
+
+
+def _orc(asked: Asked) -> None:
+    orc_tail.mark(asked.data, asked.marks)
+
+
+def _message(decode: Callable[..., object], newest: int) -> Walk:
+    def walk(asked: Asked) -> None:
+        if asked.argument and not asked.argument.isdecimal():
+            raise InvalidOption(f"{asked.argument!r} is no version", key="format", value=asked.argument)
+        try:
+            decode(asked.data, int(asked.argument or newest), marks=asked.marks)
+        finally:
+            mark_rows(asked.marks, 0, asked.fields)
+
+    return walk
+
+
+def _split(asked: Asked) -> None:
+    try:
+        split_bytes.decode(asked.data, marks=asked.marks)
+    finally:
+        mark_rows(asked.marks, 0, asked.fields)
+
+
+def _entries(data: bytes, path: str | None) -> object:
+    return entry_files.decode([entry_files.Manifest(path or "the manifest", data)])
+
+
+FORMATS: dict[str, Format] = {
+    "snapshot": Format("FORMAT 3.1", _json(Snapshot.from_json)),
+    "changelog": Format("FORMAT 3.8", _json(Snapshot.from_json)),
+    "schema": Format("FORMAT 2.1", _json(TableSchema.from_json)),
+    "tag": Format("FORMAT 3.4", _json(lambda data, path: Tag.from_json(data, "tag", path))),
+    "consumer": Format("FORMAT 3.7", _json(Consumer.from_json)),
+    "statistics": Format("FORMAT 3.6", _json(Statistics.from_json)),
+    "json": Format("", _json(json_codec.loads)),
+    "hint": Format("FORMAT 1.6", _hint),
+    "manifest_list": Format("FORMAT 4.2", _records(lambda data, path: manifests.decode_list(data, path=path))),
+    "manifest": Format("FORMAT 4.3", _records(_entries)),
+    "index_manifest": Format("FORMAT 4.4", _records(lambda data, path: index_manifest.decode(data, path=path))),
+    "binary_row": Format("FORMAT 5.1", _row),
+    "serialized_row": Format("FORMAT 5.6", _serialized_row),
+    "binary_array": Format("FORMAT 5.4", _array),
+    "binary_map": Format("FORMAT 5.5", _map),
+    "deletion_vectors": Format("FORMAT 8.1", _deletions),
+    "hash_index": Format("FORMAT 6.4", _hashes),
+    "file_index_container": Format("FORMAT 9.2", _indexes),
+    **{f"file_index_{kind.replace('-', '_')}": Format(section, _index(kind)) for kind, section in INDEX_SECTIONS.items()},
+    "avro": Format("FORMAT 7.6", _records(None)),
+    "parquet": Format("FORMAT 7.4", _parquet),
+    "orc": Format("FORMAT 7.5", _orc),
+    "data_split": Format("FORMAT 12", _split),
+    "commit_message": Format("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
+    "manifest_committable": Format("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
+}
+"""What `lk.hex` knows, by the name that its `format=` takes."""
+
+
+def named(asked: str) -> tuple[str, Format, str]:
+    """(name, format, what stands behind the colon) of a `format=`; a type of Paimon alone is a row, an array or a map of it. Raises `InvalidOption`."""
+    name, _, argument = (piece.strip() for piece in asked.partition(":"))
+    if name in FORMATS:
+        return name, FORMATS[name], argument
+    for root, short in {"ROW": "binary_row", "ARRAY": "binary_array", "MAP": "binary_map", "MULTISET": "binary_map"}.items():
+        if asked.strip().upper().startswith(f"{root}<"):
+            return short, FORMATS[short], asked.strip()
+    raise InvalidOption(f"no format is called {name!r}; there are {', '.join(FORMATS)}", key="format", value=asked)

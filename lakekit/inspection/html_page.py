@@ -1,0 +1,169 @@
+"""A table as one HTML page: `lakekit browse PATH -o page.html`, `t.browse().save("page.html")`. Reads metadata only, of the snapshots that are in the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.draw import level_layout, levels, manifests, timeline
+from lakekit.draw.html_page import Moment, Pane, Whole, clickable, page, section
+from lakekit.draw.shapes import WIDTH, Rect
+from lakekit.draw.humanize import plural, size
+from lakekit.errors import StorageFailed
+from lakekit.inspection import timeline as history, manifest_tree, levels as picture
+from lakekit.inspection.summary import health, totals
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from lakekit.draw.timeline import Mark
+    from lakekit.inspection.levels import Changes, Place
+    from lakekit.table.table import Table
+
+SNAPSHOTS = 30
+"""So many snapshots are in a page at most."""
+LETTERS = 8_000_000
+"""No further snapshot is put into a page that is larger than this already."""
+BUCKETS = 24
+"""Buckets of a snapshot that are drawn."""
+BOXES = 400
+"""Boxes of a bucket; above it neighbours merge."""
+_INSET = 0.027
+
+
+def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS) -> str:
+    """The page as text: card, timeline, and manifests and levels of the newest snapshots, as many as there is room for; it says how many those are.
+
+    Raises what reading the table raises.
+    """
+    found = history.history(table)
+    moments: list[Moment] = []
+    spent = 0
+    for mark in reversed(found.marks):
+        if len(moments) == snapshots or (moments and spent > letters):
+            break
+        moments.append(_moment(table, mark))
+        spent += len(section(moments[-1]))
+    return page(
+        Whole(
+            name=history.called(table),
+            facts=_facts(table),
+            opening=history.opening(table),
+            timeline=timeline.drawing(found, timeline.place(found)),
+            moments=tuple(moments),
+            snapshot_count=len(found.marks),
+        )
+    )
+
+
+def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS) -> int:
+    """Writes the page to a file of this machine, over one that is there; how many bytes it has. Raises `StorageFailed` where that cannot be."""
+    data = page_of(table, snapshots=snapshots).encode()
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        msg = f"the page could not be written to {path}: {error.strerror or error}"
+        raise StorageFailed(msg, path=str(path)) from error
+    return len(data)
+
+
+def _facts(table: Table) -> list[tuple[str, object]]:
+    """The card at the head of the page."""
+    fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
+    facts: list[tuple[str, object]] = [("columns", fields), ("primary key", ", ".join(table.primary_keys) or "none: rows are only appended")]
+    if table.partition_keys:
+        facts.append(("partitioned by", ", ".join(table.partition_keys)))
+    if table.comment:
+        facts.append(("comment", table.comment))
+    files = table.files()
+    facts.append(("files", totals(files)))
+    if table.primary_keys:
+        facts.append(("health", health(files)))
+    return [*facts, ("location", table.location)]
+
+
+def _moment(table: Table, mark: Mark) -> Moment:
+    """One snapshot; where it cannot be read any more the reason stands in its place."""
+    details: dict[str, str] = {}
+    said = ""
+    buckets: tuple[Pane, ...] = ()
+    try:
+        tree = _tree(table, mark.id)
+    except history.REFUSED as error:
+        tree = Pane(heading="manifests", said=history.first_line(error))
+    try:
+        buckets, said = _buckets(table, mark.id, details)
+    except history.REFUSED as error:
+        said = history.first_line(error)
+    return Moment(
+        snapshot_id=mark.id,
+        heading=timeline.hint(mark),
+        code=history.reading(table, mark),
+        at=repr(mark.tags[0] if mark.life == "tag" else mark.id),
+        manifests=tree,
+        buckets=buckets,
+        said=said,
+        details=details,
+    )
+
+
+def _tree(table: Table, snapshot_id: int) -> Pane:
+    """The manifests of a snapshot, each row a button."""
+    tree = manifest_tree.tree(table, snapshot_id)
+    placed = manifests.place(tree)
+    drawing = manifests.drawing(tree, placed)
+    top = drawing.height - placed.height - 4
+    rows = [
+        Rect(
+            key=f"{'index' if tree.index(row.key) else 'manifest'}/{row.key}",
+            hint=row.hint,
+            x=_INSET * WIDTH,
+            y=top + row.top + 1,
+            width=(1 - _INSET) * WIDTH,
+            height=manifests.ROW - 2,
+            color="text",
+            round=3,
+        )
+        for row in placed.rows
+        if row.key and not row.key.startswith(manifests.MORE)
+    ]
+    return Pane(heading="manifests", drawing=clickable(drawing, rows))
+
+
+def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[Pane, ...], str]:
+    """The levels of each bucket, the largest ones where there are too many, and what was left out, in words."""
+    files, changes = picture.every_file(table, snapshot_id), picture.changed(table, snapshot_id)
+    every = picture.places(files)
+    largest = files.group_by("partition", "bucket").agg(pl.col("size_bytes").sum()).sort("size_bytes", "partition", "bucket", descending=True)
+    drawn = {*largest.head(BUCKETS).select("partition", "bucket").rows()}
+    panes = tuple(_bucket(table, snapshot_id, files, changes, place, details) for place in every if (place.partition, place.bucket) in drawn)
+    left = len(every) - len(panes)
+    return panes, f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this page." if left else ""
+
+
+def _bucket(table: Table, at: int, files: pl.DataFrame, changes: Changes, place: Place, details: dict[str, str]) -> Pane:
+    """One bucket on its key axis, each box a button."""
+    schema = table.handle().schema
+    is_append = not schema.primary_keys
+    state = picture.state_of(at, files, changes, place, is_append=is_append)
+    heading = " · ".join(filter(None, (place.partition, f"bucket {place.bucket}")))
+    title = f"{plural(len(state.files), 'file')} · {size(sum(file.size_bytes for file in state.files))}"
+    asked = level_layout.Asked(said=picture.notes(table, place, state))
+    found = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=asked, limit=BOXES)
+    details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in found.boxes if len(box.files) == 1}
+    boxes = [
+        Rect(
+            key=f"{'removed' if box.look == 'removed' else 'file' if len(box.files) == 1 else 'files'}/{box.files[0].name}",
+            hint=box.hint,
+            x=box.left * WIDTH,
+            y=box.top,
+            width=box.width * WIDTH,
+            height=box.height,
+            color="text",
+            round=2,
+        )
+        for box in found.boxes
+    ]
+    return Pane(heading=heading, drawing=clickable(levels.drawing(found), boxes))

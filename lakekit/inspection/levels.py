@@ -1,0 +1,352 @@
+"""What the picture of levels shows, taken from a table: facts for `draw.levels`.
+
+    every_file(table, 7)                the files of a snapshot: `t.files(at=7)`, by bucket
+    changed(table, 7)                   what its commit added and removed: reads its delta manifests only
+    state_of(files, changes, place)     one bucket of them
+    planned_files(table, expr, 7)       the files a scan with that filter opens, told by the planner itself
+    probe_of(table, "1, abc", 7)        a key as it is typed: its values, and the condition that asks for it
+    file_frame(table, name, 7)          the rows of one file as they lie
+    bucket_frame(table, place, 7)       the rows of a bucket, merged
+
+Nothing but metadata is read, and of one snapshot at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from decimal import Context, Decimal, InvalidOperation
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.columns import col, cols, is_pattern
+from lakekit.draw.level_layout import LevelFile, State, in_order_of_writing
+from lakekit.draw.humanize import cell
+from lakekit.errors import InvalidOption, NotFound
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import manifest_reader
+from lakekit.model import partition
+from lakekit.model.manifest_entries import ADD
+from lakekit.read import lazy_frames, lazy, planner, table_scan, sections, time_travel
+from lakekit.system_tables import frames
+from lakekit.inspection.timeline import at_of, opening, snapshot_of
+from lakekit.types import BINARIES, INTEGERS, STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.draw.key_axis import Key
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.table.table import Table
+    from lakekit.types import DataType, Field
+
+_PART = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)
+_FINE = re.compile(r"\.\d{6}0*[1-9]")
+_DIGITS = Context(prec=38)
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_FACTS = (
+    "level",
+    "file_name",
+    "row_count",
+    "size_bytes",
+    "delete_row_count",
+    "deleted_row_count",
+    "min_sequence_number",
+    "max_sequence_number",
+    "schema_id",
+    "source",
+    "creation_time",
+)
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------------------------------
+
+_LITERAL = ("VARCHAR", *INTEGERS)
+"""Types whose values stand in a line of Python as in a folder's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A bucket: the directory of its partition, "" in a table without partitions, and its number."""
+
+    partition: str
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a commit did: the files it removed, and those it added, by bucket and name."""
+
+    removed: pl.DataFrame
+    added: pl.DataFrame
+
+
+def every_file(table: Table, snapshot_id: int) -> pl.DataFrame:
+    """The live files of a snapshot, those that wait for compaction too; none without a snapshot (0). Raises `SnapshotNotFound`."""
+    return table.files(at=at_of(table, snapshot_id)) if snapshot_id else table.files().clear()
+
+
+def changed(table: Table, snapshot_id: int) -> Changes:
+    """The files that a snapshot's commit added and removed. A file that moved to another level is both."""
+    handle = table.handle()
+    if not snapshot_id:
+        return Changes(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
+    snapshot = snapshot_of(handle, snapshot_id)
+    found = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
+    is_added = found.numbers("kind") == ADD
+    names = pc.binary_join_element_wise(found.column("file_name"), found.column("level").cast(pa.string()), "@")
+    both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(pc.is_in(names, pc.filter(names, pa.array(is_added))))
+    return Changes(removed=_frame(table, found.filter(~is_added & ~both)), added=_frame(table, found.filter(is_added & ~both)))
+
+
+def _frame(table: Table, found: Entries) -> pl.DataFrame:
+    """Manifest entries with the columns that facts are made of."""
+    known = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
+    return frames.described(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
+
+
+def places(files: pl.DataFrame) -> list[Place]:
+    """The buckets that have files, in order."""
+    found = files.select("partition", "bucket").unique().sort("partition", "bucket")
+    return [Place(partition=partition, bucket=bucket) for partition, bucket in found.rows()]
+
+
+def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: Changes | None, place: Place, *, is_append: bool) -> State:
+    """One bucket of a snapshot, and what its commit changed there."""
+    living = _facts(_of(files, place), is_append=is_append)
+    if changes is None:
+        return State(snapshot_id=snapshot_id, files=living)
+    added = frozenset(_of(changes.added, place)["file_name"].to_list())
+    return State(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_of(changes.removed, place), is_append=is_append))
+
+
+def _of(files: pl.DataFrame, place: Place) -> pl.DataFrame:
+    return files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
+
+
+def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
+    """Files newest first; those of an append table in the order in which their rows were written."""
+    if is_append:
+        # numbers of commits that knew nothing of each other begin anew: then the clock is all there is
+        ordered = files.sort("min_sequence_number", "creation_time", "file_name", nulls_last=True)
+        if (ordered["min_sequence_number"] <= ordered["max_sequence_number"].shift(1)).any():
+            ordered = files.sort("creation_time", "min_sequence_number", "file_name", nulls_last=True)
+        nothing: list[Key | None] = [None] * files.height
+        return in_order_of_writing(_made(ordered, nothing, nothing))
+    ordered = files.sort("max_sequence_number", "min_sequence_number", "file_name", descending=[True, True, False])
+    return _made(ordered, *(_keys(ordered[name]) for name in ("min_key", "max_key")))
+
+
+def _keys(bounds: pl.Series) -> list[Key | None]:
+    """Structs of key columns as keys; None where there is none."""
+    return [key if known else None for key, known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
+
+
+def _made(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
+    facts = files.select(cols(_FACTS)).rows()
+    return tuple(
+        LevelFile(
+            name=name,
+            level=level,
+            low=low[at],
+            high=high[at],
+            size_bytes=size_bytes,
+            row_count=row_count,
+            delete_row_count=deletes or 0,
+            deleted_row_count=deleted or 0,
+            min_sequence_number=first,
+            max_sequence_number=last,
+            schema_id=schema_id,
+            source=source or "",
+            created="" if created is None else cell(created),
+        )
+        for at, (level, name, row_count, size_bytes, deletes, deleted, first, last, schema_id, source, created) in enumerate(facts)
+    )
+
+
+def notes(table: Table, place: Place, state: State) -> tuple[str, ...]:
+    """What a reader of the picture would otherwise get wrong."""
+    handle = table.handle()
+    if not handle.schema.primary_keys:
+        return ("append table: files in the order of writing",)
+    if place.bucket == planner.POSTPONE_BUCKET:
+        return ("postponed: these files are not read before a compaction gives them buckets",)
+    if sections.hides_level_zero(handle) and any(file.level == 0 for file in state.files):
+        return ("level 0 is not read before it is compacted",)
+    return ()
+
+
+# ---- what would be read ---------------------------------------------------------------------------------------------------------------------
+
+
+def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datetime | None = None) -> frozenset[str]:
+    """The names of the files that `t.scan(at).filter(condition)` opens, in every branch that it reads: what the planner chose.
+
+    Raises what a scan raises, and Polars' own error for a column that does not exist.
+    """
+    made = table_scan.scan(table.handle(), at)
+    asked = planner.ANYWHERE
+    if condition is not None:
+        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
+    found = made.plans(asked)
+    return frozenset(name for one in found for name in one.entries.column("file_name").take(pa.array(one.chosen)).to_pylist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A key that is asked for, or its first columns: where it stands, and the condition that rows with it satisfy."""
+
+    key: Key
+    condition: pl.Expr
+
+
+def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
+    """A key as a person types it, `4711` or `1, abc`; None for nothing. Values are read by the types of the key columns, texts may stand in quotes.
+
+    Raises `InvalidOption` where the table has no key, there are more values than key columns, or one is none of its column.
+    """
+    if not text.strip():
+        return None
+    handle = table.handle()
+    if snapshot_id:
+        handle = time_travel.schema_of(handle, time_travel.past(snapshot_of(handle, snapshot_id)))
+    fields = handle.schema.key_fields
+    if not fields:
+        raise InvalidOption(f"{handle.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
+    parts = _parts(text)
+    if len(parts) > len(fields):
+        names = ", ".join(field.name for field in fields)
+        raise InvalidOption(f"{len(parts)} values for {len(fields)} key columns: {names}", key="probe", value=text)
+    named = list(zip(fields, parts, strict=False))
+    key = tuple(_value(field, part) for field, part in named)
+    types = polars_schema(fields)
+    same = [col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
+    return Probe(key=key, condition=reduce(and_, same))
+
+
+def _parts(text: str) -> list[str]:
+    """The values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
+    found, at = [], 0
+    while (match := _PART.match(text, at)) is not None:
+        single, double, plain, comma = match.groups()
+        found.append(single.replace("''", "'") if single is not None else double.replace('""', '"') if double is not None else plain)
+        at = match.end()
+        if not comma:
+            break
+    return found
+
+
+def _value(field: Field, text: str) -> Any:
+    """A value of a column as it is typed."""
+    try:
+        return _parsed(field.type, text)
+    except (ValueError, InvalidOperation, OverflowError):
+        raise InvalidOption(f"{text!r} is no {field.type.as_nullable()}, which key column {field.name} holds", key="probe", value=text) from None
+
+
+def _parsed(t: DataType, text: str) -> Any:
+    if t.root in STRINGS:
+        return text
+    if t.root in INTEGERS:
+        value = int(text)
+        if not -(2 ** (_BITS[t.root] - 1)) <= value < 2 ** (_BITS[t.root] - 1):
+            raise ValueError
+        return value
+    if t.root in BINARIES:
+        return bytes.fromhex(text.removeprefix("0x"))
+    match t.root:
+        case "BOOLEAN":
+            return _true_or_false(text)
+        case "FLOAT":
+            return pa.scalar(float(text), pa.float32()).as_py()
+        case "DOUBLE":
+            return float(text)
+        case "DECIMAL":
+            return _decimal(t, text)
+        case "DATE":
+            return date.fromisoformat(text)
+        case "TIME":
+            return time.fromisoformat(text)
+    if _FINE.search(text):  # Python's times end there, and half a time is another key
+        raise ValueError
+    found = datetime.fromisoformat(text)
+    if t.root == "TIMESTAMP":
+        if found.tzinfo is not None:
+            raise ValueError
+        return found
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _true_or_false(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _decimal(t: DataType, text: str) -> Decimal:
+    value = Decimal(text)
+    exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_DIGITS)
+    if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
+        raise ValueError
+    return exact
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
+    """The rows of one data file of a snapshot as they lie: columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Raises `NotFound`."""
+    at = at_of(table, snapshot_id)
+    made = table_scan.scan(table.handle(), at, raw=True)
+    found = planner.plan_stored(made.handle, time_travel.locate(made.handle, at), planner.ANYWHERE)
+    here = np.flatnonzero(np.asarray(pc.equal(found.entries.column("file_name"), name)))
+    if not len(here):
+        raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
+    return lazy_frames.stored(replace(found, raw=here), made.fields)
+
+
+def bucket_frame(table: Table, place: Place, snapshot_id: int) -> pl.LazyFrame:
+    """The rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
+    at = at_of(table, snapshot_id) if snapshot_id else None
+    handle = table.handle()
+    found = table.with_options({"scan.bucket": str(place.bucket)}).scan(at=at)
+    if not handle.schema.partition_keys:
+        return found
+    values = table.partitions(at=at).filter(pl.col("partition") == place.partition)["values"]
+    types = values.struct.unnest().schema
+    every = [[col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in one.items()] for one in values.to_list()]  # scalar: a partition
+    return found.filter(reduce(or_, [reduce(and_, one) for one in every], pl.lit(False)))  # several where blank values share the name of null
+
+
+def file_code(table: Table, name: str, at: int | str | None) -> str:
+    """The Python that gives the rows of `file_frame`."""
+    return f'{opening(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
+
+
+def bucket_code(table: Table, place: Place, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
+    """The Python that gives the rows of `bucket_frame`. By what `t.partitions()` says of the partition where its values have no literal."""
+    opened, when = opening(table), "" if at is None else f"at={at!r}"
+    scanned = f"{opened}.with_options({{'scan.bucket': '{place.bucket}'}}).scan({when})"
+    if not keys:
+        return scanned
+    said = dict(partition.spec(place.partition))
+    texts = [said.get(field.name, default_name) for field in keys]
+    if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
+        told = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
+        return f"{scanned}.filter({', '.join(f'{_code_of(field.name)} == {one}' for field, one in zip(keys, told, strict=True))})"
+    chosen = f'{opened}.partitions({when}).filter(pl.col("partition") == {place.partition!r}).select("values").unnest("values").lazy()'
+    names = [field.name for field in keys]
+    on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)
+    return f'{scanned}.join({chosen}, on={on}, how="semi", nulls_equal=True)'
+
+
+def _code_of(name: str) -> str:
+    """Return the Python that gives the column of exactly this name; a name that Polars reads as a pattern stands in a pattern of its own."""
+    return f"pl.col({f'^{re.escape(name)}$' if is_pattern(name) else name!r})"

@@ -1,0 +1,91 @@
+"""hll_sketch and theta_sketch: serialized sketches united by the DataSketches library, which the extra `sketches` installs.
+
+The library is C++ and trusts what it is given: `sketch_bytes` checks each value before. The bytes are those of the Java library: an HLL sketch
+is united into the newer one, as coupons keep the order in which they came.
+
+Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`. Case `aggregate_sketches`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import datasketches
+
+from lakekit.errors import Corrupt
+from lakekit.lsm.aggregates import by_key
+from lakekit.lsm.aggregates.contract import aggregate, roots
+from lakekit.lsm.sketch_bytes import CHECKS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.numpy_columns import Array
+    from lakekit.lsm.row_versions import Versions
+
+PREAMBLE_LONGS = 0x3F
+"""The bits of a theta sketch's first byte that count the words before its hashes."""
+FLAGS, EMPTY, SINGLE = 5, 0x04, 0x20
+"""Where the flags stand, and the bits of a sketch without and with one hash."""
+SAMPLED_ALL = struct.pack("<f", 1.0)
+
+
+@aggregate("hll_sketch", refuses=roots("hll sketch", "VarBinaryType", "VARBINARY"))
+def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """The union of HLL sketches."""
+    return _united(function, versions, column, ops)
+
+
+@aggregate("theta_sketch", refuses=roots("theta sketch", "VarBinaryType", "VARBINARY"))
+def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """The union of theta sketches."""
+    return _united(function, versions, column, ops)
+
+
+def _united(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
+        if held is None or given is None:
+            return given if held is None else held
+        try:
+            return unite(function.name, held, given)
+        except (ValueError, RuntimeError, IndexError, MemoryError) as wrong:
+            what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(held)} and {len(given)} bytes): {wrong}"
+            raise Corrupt(what, field=function.column) from wrong
+
+    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+
+
+def unite(name: str, held: bytes, given: bytes) -> bytes:
+    """The union of two serialized sketches; both are checked before the library sees them.
+
+    Raises `Corrupt` where a count or a length is wrong, and what the library raises.
+    """
+    check = CHECKS[name]
+    check(held)
+    check(given)
+    return (_hll if name == "hll_sketch" else _theta)(held, given)
+
+
+def _hll(held: bytes, given: bytes) -> bytes:
+    newer, older = datasketches.hll_sketch.deserialize(given), datasketches.hll_sketch.deserialize(held)
+    union = datasketches.hll_union(newer.lg_config_k)
+    union.update(newer)
+    union.update(older)
+    return bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
+
+
+def _theta(held: bytes, given: bytes) -> bytes:
+    union = datasketches.theta_union()
+    union.update(datasketches.compact_theta_sketch.deserialize(held))
+    union.update(datasketches.compact_theta_sketch.deserialize(given))
+    data = bytearray(union.get_result().serialize())
+    # where Java writes other bytes than C++ for the same sketch
+    if data[0] & PREAMBLE_LONGS >= 2:
+        data[12:16] = SAMPLED_ALL
+    elif data[FLAGS] & EMPTY:
+        data[6:8] = b"\0\0"  # no hash of the seed
+    else:
+        data[FLAGS] |= SINGLE
+    return bytes(data)

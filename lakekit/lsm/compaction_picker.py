@@ -1,0 +1,190 @@
+"""Universal compaction: which runs of a bucket to merge next, and into which level.
+
+    pick(levels, options, now_ms=…)       what a writer compacts after a flush
+    full(levels, options, …)              everything into the last level, or, where all is there already, the files that need it
+    force_up_level_0(levels, options)     level 0, whether or not a rule asks for it
+
+Always a number of neighbouring runs from the newest on: older versions of a key never overtake newer ones.
+
+Sizes decide as in engine 1.4.2. (Later engines also take a big run of level 1 along once something else set a compaction off; 1.4.2 does not.)
+
+Source: ENGINE.md 2.2 to 2.4, `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy.pickFullCompaction`, `OffPeakHours`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit import world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.lsm.levels import Levels, Run
+    from lakekit.model.data_file import DataFile
+    from lakekit.options.table_options import TableOptions
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionUnit:
+    """Files to be compacted together into one level.
+
+    `each`: every file is rewritten by itself, where it is. `is_full`: all runs go to the last level, which counts as a full compaction for
+    `compaction.optimization-interval`. `reason` says which rule picked it.
+    """
+
+    output_level: int
+    files: tuple[DataFile, ...]
+    each: bool = False
+    is_full: bool = False
+    reason: str = ""
+
+
+def pick(levels: Levels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
+    """What is due now, if anything. `last_full_ms`: when the bucket was compacted as a whole; None: nobody knows, as long ago as can be."""
+    found = _early(levels, options, now_ms, last_full_ms)
+    return by_size(levels, options, now_ms=now_ms) if found is None else _worth(found)
+
+
+def by_size(levels: Levels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
+    """What the sizes of runs ask for. `now_ms` None: at every hour the same."""
+    found = _size_amplification(levels, options)
+    trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
+    if found is None and count >= trigger:
+        found = _extended(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
+    if found is None and count > trigger:
+        found = _extended(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
+    return _worth(found)
+
+
+def pick_or_force(
+    levels: Levels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None, idle_triggers: int = 0
+) -> tuple[CompactionUnit | None, int]:
+    """`pick`, then, in tables that want level 0 empty, whatever stands there. With it comes the count to hand in the next time.
+
+    `idle_triggers`: how often in a row `lookup-compact` GENTLE found nothing to do.
+    """
+    found = pick(levels, options, now_ms=now_ms, last_full_ms=last_full_ms)
+    if found is not None or not (options.needs_lookup or options.compaction_force_up_level_0):
+        return found, idle_triggers
+    if options.needs_lookup and options.lookup_compact == "gentle":
+        idle_triggers += 1
+        if idle_triggers != options.gentle_interval:
+            return None, idle_triggers
+        idle_triggers = 0
+    return force_up_level_0(levels, options, now_ms=now_ms), idle_triggers
+
+
+def force_up_level_0(levels: Levels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
+    """All files of level 0, and the runs behind them that are not much bigger; None where there are none."""
+    count = len(levels.level_0)
+    return _worth(_extended(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
+
+
+def full(
+    levels: Levels, options: TableOptions, *, has_vector: Callable[[DataFile], bool] | None = None, is_expired: Callable[[DataFile], bool] | None = None
+) -> CompactionUnit | None:
+    """Every run into the last level. Where that is the only run: its files that hold deleted or expired rows, each by itself, or all if the options say so."""
+    if not levels.runs:
+        return None
+    if len(levels.runs) > 1 or levels.highest != levels.max_level:
+        return everything(levels, "full")
+    marked = [
+        file
+        for file in levels.files
+        if options.compaction_force_rewrite_all_files or (is_expired is not None and is_expired(file)) or (has_vector is not None and has_vector(file))
+    ]
+    if not marked:
+        return None
+    return CompactionUnit(output_level=levels.max_level, files=tuple(marked), each=True, reason="files of the last level")
+
+
+def last_full_ms(levels: Levels) -> int | None:
+    """When the bucket was last compacted as a whole, as far as its files tell: the newest of the last level. None: never."""
+    times = [file.creation_time_ms for file in levels.files if file.level == levels.max_level and file.creation_time_ms is not None]
+    return max(times, default=None)
+
+
+# ---- the rules -------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _early(levels: Levels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
+    """A full compaction before sizes ask for one."""
+    if len(levels.runs) < 2:
+        return None
+    interval = options.compaction_optimization_interval_ms
+    if interval is not None and (last is None or now_ms - last > interval):
+        return everything(levels, "optimization interval")
+    threshold = options.compaction_total_size_threshold_bytes
+    if threshold is not None and _size(levels.runs) < threshold:
+        return everything(levels, "total size")
+    threshold = options.compaction_incremental_size_threshold_bytes
+    if threshold is not None and _size([run for run in levels.runs if run.level != levels.max_level]) > threshold:
+        return everything(levels, "incremental size")
+    return None
+
+
+def _size_amplification(levels: Levels, options: TableOptions) -> CompactionUnit | None:
+    """Everything, when what lies above the oldest run weighs more than so many percent of it."""
+    runs = levels.runs
+    if not runs or len(runs) < options.num_sorted_run_compaction_trigger:
+        return None
+    if _size(runs[:-1]) * 100 > options.compaction_max_size_amplification_percent * runs[-1].size_bytes:
+        return everything(levels, "size amplification")
+    return None
+
+
+def _extended(levels: Levels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
+    """The first `count` runs, and as many behind them as are not much bigger than all before them together."""
+    ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
+    size = _size(levels.runs[:count])
+    for run in levels.runs[count:]:
+        if size * ratio / 100.0 < run.size_bytes:
+            break
+        size += run.size_bytes
+        count += 1
+    return _unit(levels, count, reason) if forced or count > 1 else None
+
+
+def _unit(levels: Levels, count: int, reason: str) -> CompactionUnit:
+    """The first runs into the level below that of the next run, which may be the level it is in: nothing is compacted into level 0."""
+    runs = levels.runs
+    output = levels.max_level if count == len(runs) else max(0, runs[count].level - 1)
+    if output == 0:
+        for run in runs[count:]:
+            count += 1
+            if run.level != 0:
+                output = run.level
+                break
+    if count == len(runs):
+        return everything(levels, reason)
+    return CompactionUnit(output_level=output, files=tuple(file for run in runs[:count] for file in run.files), reason=reason)
+
+
+def everything(levels: Levels, reason: str) -> CompactionUnit:
+    """All runs into the last level."""
+    return CompactionUnit(output_level=levels.max_level, files=levels.files, is_full=True, reason=reason)
+
+
+def _worth(unit: CompactionUnit | None) -> CompactionUnit | None:
+    """The unit, unless it is one file that is where it belongs."""
+    if unit is None or not unit.files or (len(unit.files) == 1 and unit.files[0].level == unit.output_level):
+        return None
+    return unit
+
+
+def _size(runs: Sequence[Run]) -> int:
+    return sum(run.size_bytes for run in runs)
+
+
+def _offpeak_ratio(options: TableOptions, now_ms: int | None) -> int:
+    """What is added to the size ratio at this hour of the wall clock."""
+    start, end = options.compaction_offpeak_start_hour, options.compaction_offpeak_end_hour
+    if now_ms is None or -1 in (start, end) or start == end:
+        return 0
+    hour = world.wall_clock_ms(now_ms) // _HOUR_MS % 24
+    quiet = start <= hour < end if start < end else hour < end or start <= hour
+    return options.compaction_offpeak_ratio if quiet else 0

@@ -1,0 +1,256 @@
+"""Equal keys, found without comparing rows one by one: every key becomes an integer.
+
+    BIGINT, DATE, BOOLEAN, DOUBLE …          the number itself: exact
+    (INT, DATE) and other short numbers      one number of mixed radix: exact
+    STRING, DECIMAL(38), wide composites     a hash; rows with equal hashes have their keys compared
+
+Exact integers of a small range are addressed directly (`dense`); others are sorted, which costs little as each run is sorted already. Hashes are sorted
+together with their row numbers as one integer each, so that rows of a key come out in their own order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from lakekit.columns import GROUP, ROW, cols
+from lakekit.lsm.numpy_columns import Array, Bools, Ints, float_bits, is_whole, values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DENSE = 8
+"""Direct addressing is used while the range of the keys is below this many times the number of rows."""
+_FREE_SLOTS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys of a section's rows: one integer each, and, where unequal keys may share an integer (not `exact`), their columns."""
+
+    columns: pl.DataFrame
+    codes: Array
+    exact: bool
+    low: int
+    high: int
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the integers may be used as addresses."""
+        return self.exact and self.high - self.low < max(DENSE * len(self.codes), _FREE_SLOTS)
+
+
+def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
+    """The keys of every row of a section."""
+    columns = pl.DataFrame([section.get_column(name) for name in key])
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    if floats:
+        columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
+    whole = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in whole if numbers is not None]
+    if len(exact) == len(whole):
+        packed = _packed(exact)
+        if packed is not None:
+            codes, low, high = packed
+            return Keys(columns=columns, codes=codes, exact=True, low=low, high=high)
+    hashes = columns.to_series(0).hash() if columns.width == 1 else columns.hash_rows()
+    return Keys(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
+
+
+def some(keys: Keys, mask: Bools) -> Keys:
+    """The keys of some of the rows."""
+    columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
+    return Keys(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
+
+
+def _bits(column: pl.Series, *, last: bool) -> pl.Series:
+    """A key column of floats as integers.
+
+    The reference sorts -0.0 below 0.0 and then takes them for equal where they come to stand side by side: always in the last column of a key, and in
+    others hardly ever, as the columns behind part them (case `types_key_floats_parquet`).
+    """
+    return float_bits(column, one_zero=last)
+
+
+def _numbers(column: pl.Series) -> Array | None:
+    if column.null_count():
+        return None
+    return values(column) if is_whole(column.dtype) else None
+
+
+def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:
+    """Several whole numbers as one; None when their ranges do not fit."""
+    if len(columns[0]) == 0:
+        return np.zeros(0, np.int64), 0, 0
+    lows = [int(c.min()) for c in columns]
+    highs = [int(c.max()) for c in columns]
+    if len(columns) == 1:
+        return columns[0], lows[0], highs[0]
+    size = 1
+    for low, high in zip(lows, highs, strict=True):
+        size *= high - low + 1
+    if size >= 2**62:
+        return None
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column, low, high in zip(columns, lows, highs, strict=True):
+        codes *= high - low + 1
+        codes += column.astype(np.int64) - low
+    return codes, 0, size - 1
+
+
+def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
+    """The rows of a section in the order of their keys, those of one key in their own: nulls first, texts and bytes by bytes, floats as Java compares them."""
+    columns = pl.DataFrame([section.get_column(name) for name in key])
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    if floats:
+        columns = columns.with_columns(float_bits(columns[name]) for name in floats)
+    whole = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in whole if numbers is not None]
+    packed = _packed(exact) if len(exact) == len(whole) else None
+    if packed is not None:
+        return _stable(*packed)
+    placed = columns.with_row_index(ROW).sort(cols(key), nulls_last=False, maintain_order=True)
+    return placed[ROW].to_numpy().astype(np.int64)
+
+
+def _stable(codes: Array, low: int, high: int) -> Ints:
+    """The stable order of whole numbers. Few sorted runs merge in linear time; others sort faster together with their row numbers, as one integer each."""
+    bits = max(1, (len(codes) - 1).bit_length())
+    falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
+    if falls <= len(codes) // 64 or (high - low).bit_length() + bits > 63:
+        return np.argsort(codes, kind="stable")
+    together = (codes.astype(np.int64) - low << bits) | np.arange(len(codes))
+    together.sort()
+    return together & ((1 << bits) - 1)
+
+
+def winners(keys: Keys, order: Ints | None = None) -> Array:
+    """For dense keys: of every row, the row of its key that comes last in `order` (their own where None)."""
+    at, last = _slots(keys, order)
+    found: Array = last[at]
+    return found
+
+
+def _slots(keys: Keys, order: Ints | None = None) -> tuple[Array, Array]:
+    """An address a row, and at each address that is used the row that came last; what stands at the others means nothing."""
+    at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
+    kind = np.int32 if len(keys) < 2**31 else np.int64
+    last = np.empty(keys.high - keys.low + 1, kind)
+    if order is None:
+        last[at] = np.arange(len(at), dtype=kind)
+    else:
+        last[at[order]] = order.astype(kind)
+    return at, last
+
+
+def repeated(keys: Keys) -> Bools | None:
+    """Which rows have a key that occurs more than once; only for dense keys, else None: `blocks` tells it with the order."""
+    if not keys.is_dense:
+        return None
+    at, last = _slots(keys)
+    older = last[at] != np.arange(len(at), dtype=last.dtype)
+    twice = np.zeros(len(last), bool)
+    twice[at[older]] = True
+    return twice[at]
+
+
+def newer_runs(keys: Keys, rank: Ints) -> bool:
+    """Whether the rows fall into few runs of ascending keys, and every row of a later run is newer than all rows of those before."""
+    if not keys.exact or len(keys) < 2:
+        return False
+    starts = np.flatnonzero(np.append(True, keys.codes[1:] <= keys.codes[:-1]))
+    if len(starts) > len(keys) // 16 + 1:
+        return False
+    smallest, largest = np.minimum.reduceat(rank, starts), np.maximum.reduceat(rank, starts)
+    return bool((largest[:-1] < smallest[1:]).all())
+
+
+def blocks(keys: Keys) -> tuple[Ints, Ints]:
+    """Row numbers such that rows of one key stand together, in their own order, and where each key's block begins."""
+    if len(keys) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if keys.exact:
+        rows = np.argsort(keys.codes, kind="stable")
+        placed = keys.codes[rows]
+        return rows, np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
+    return _hashed_blocks(keys)
+
+
+def _hashed_blocks(keys: Keys) -> tuple[Ints, Ints]:
+    count = len(keys)
+    bits = np.uint64(max(1, (count - 1).bit_length()))
+    row_bits = (np.uint64(1) << bits) - np.uint64(1)
+    packed = (keys.codes & ~row_bits) | np.arange(count, dtype=np.uint64)
+    packed.sort()
+    rows = (packed & row_bits).astype(np.int64)
+    packed >>= bits
+    starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
+    return _verified(keys.columns, rows, starts)
+
+
+def _verified(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """The same blocks after comparing every key with the first of its block; blocks that hold several keys are taken apart."""
+    count = len(rows)
+    sizes = np.diff(starts, append=count)
+    if (sizes == 1).all():
+        return rows, starts
+    # in row order, both sides of the comparison run along sorted runs: memory is read forwards
+    first = np.empty(count, np.int64)
+    first[rows] = np.repeat(rows[starts], sizes)
+    later = np.flatnonzero(first != np.arange(count))
+    mine, other = columns[later], columns[first[later]]
+    same = np.ones(len(later), bool)
+    for name in columns.columns:
+        same &= mine[name].eq_missing(other[name]).to_numpy()
+    if same.all():
+        return rows, starts
+    number = np.empty(count, np.int64)
+    number[rows] = np.repeat(np.arange(len(starts)), sizes)
+    mixed = np.zeros(len(starts), bool)
+    mixed[number[later[~same]]] = True
+    return _parted(columns, rows, number, mixed)
+
+
+def _parted(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
+    """Blocks once more, with the keys inside the `mixed` ones told apart by their values."""
+    inside = np.zeros(len(rows), np.int64)
+    some_rows = np.flatnonzero(mixed[number])
+    numbered = columns[some_rows].with_row_index(ROW)
+    groups = numbered.group_by(cols(columns.columns), maintain_order=True).agg(pl.col(ROW)).select(ROW).with_row_index(GROUP).explode(ROW)
+    inside[some_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
+    again = np.lexsort((np.arange(len(rows)), inside, number))
+    fresh = (np.diff(number[again]) != 0) | (np.diff(inside[again]) != 0)
+    return again, np.flatnonzero(np.append(True, fresh))
+
+
+def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
+    """The same blocks with the rows of each in order of age: `ranks` most significant first, then retractions before additions, then as they were.
+
+    Nothing moves, and nothing is sorted, where they are in that order already.
+    """
+    if not ranks or rising(rows, starts, ranks, adds):
+        return rows
+    number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+    moved = np.lexsort((adds[rows], *(rank[rows] for rank in reversed(ranks)), number))
+    return rows[moved]
+
+
+def rising(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
+    """Whether rows never grow older inside a block."""
+    older = np.zeros(max(len(rows) - 1, 0), bool)
+    tied = np.ones(len(older), bool)
+    for rank in ranks:
+        placed = rank[rows]
+        older |= tied & (placed[1:] < placed[:-1])
+        tied &= placed[1:] == placed[:-1]
+    if tied.any():
+        placed_adds = adds[rows]
+        older |= tied & placed_adds[:-1] & ~placed_adds[1:]
+    older[starts[1:] - 1] = False
+    return not older.any()

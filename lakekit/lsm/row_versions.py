@@ -1,0 +1,155 @@
+"""All versions of many keys, laid out so that a fold runs over the versions and not over the keys.
+
+    keys with three versions first, then those with two …        rows (row numbers of the section)
+      first versions      a0 b0 c0 d0                            heights = (4, 4, 2)
+      second versions     a1 b1 c1 d1
+      third versions      a2 b2
+
+One step of a fold is one operation on arrays: the state of the first `height` keys and the next version of each. Keys that have no further version
+are simply not touched any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakekit.columns import LEVEL
+from lakekit.lsm import age, key_codes as keyed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints
+    from lakekit.lsm.key_codes import Keys
+    from lakekit.lsm.rule import MergeRule
+
+
+SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
+"""What a version does to a column of its key: nothing; aggregate; aggregate as if it had come before; retract; replace; replace, then retract itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Row numbers of all versions, step by step; key number i is the i-th of every step. See the drawing above."""
+
+    rows: Ints
+    heights: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many keys there are."""
+        return self.heights[0] if self.heights else 0
+
+    def steps(self) -> Iterator[slice]:
+        """Where each step stands in `rows`, and in any array laid out like it."""
+        at = 0
+        for height in self.heights:
+            yield slice(at, at + height)
+            at += height
+
+    def keys(self) -> Ints:
+        """The key number of every version."""
+        return np.concatenate([np.arange(height) for height in self.heights]) if self.heights else np.zeros(0, np.int64)
+
+    def last(self) -> Ints:
+        """The place in `rows` of each key's last version."""
+        found = np.zeros(self.count, np.int64)
+        for step in self.steps():
+            found[: step.stop - step.start] = np.arange(step.start, step.stop)
+        return found
+
+    def single(self) -> Bools:
+        """Which keys have one version only."""
+        found = np.ones(self.count, bool)
+        if len(self.heights) > 1:
+            found[: self.heights[1]] = False
+        return found
+
+
+def ladder(rows: Ints, starts: Ints) -> Versions:
+    """The layout of blocks of row numbers."""
+    if len(rows) == 0:
+        return Versions(rows=rows, heights=())
+    sizes = np.diff(starts, append=len(rows))
+    most = int(sizes.max())
+    upside_down = most - sizes
+    # small integers sort in linear time; of keys with as many versions, those of the oldest run come in key order
+    by_size = np.argsort(upside_down.astype(np.uint16) if most < 2**16 else upside_down, kind="stable")
+    heads = starts[by_size]
+    falls = np.bincount(upside_down, minlength=most)
+    heights = np.cumsum(falls[:most])[::-1]
+    parts = [rows[heads[:height] + step] for step, height in enumerate(heights)]
+    return Versions(rows=np.concatenate(parts), heights=tuple(int(height) for height in heights))
+
+
+def split(section: pl.DataFrame, rule: MergeRule) -> tuple[Bools, Versions]:
+    """Which rows have a key of their own, and the versions of all other keys in order of age.
+
+    The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of the lowest level takes part.
+    A key whose rows it cuts down to one still counts as merged.
+    """
+    keys = keyed.of(section, rule.key)
+    lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else apart(keys)
+    if len(rows):
+        ranks = age.ranks(section, rule)
+        if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):
+            rows = keyed.ordered_blocks(rows, starts, ranks, age.adds(section))
+        if rule.lookup and LEVEL in section.columns:
+            rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
+    return lone, ladder(rows, starts)
+
+
+def apart(keys: Keys) -> tuple[Bools, Ints, Ints]:
+    """Which rows have a key of their own, and the others in blocks of one key each, in the section's order inside."""
+    twice = keyed.repeated(keys)
+    if twice is not None:
+        rows, starts = keyed.blocks(keyed.some(keys, twice))
+        return ~twice, np.flatnonzero(twice)[rows], starts
+    rows, starts = keyed.blocks(keys)
+    single = np.diff(starts, append=len(rows)) == 1
+    lone = np.zeros(len(rows), bool)
+    lone[rows[starts[single]]] = True
+    return lone, *_without_lone(rows, starts, single)
+
+
+def _without_lone(rows: Ints, starts: Ints, lone: Bools) -> tuple[Ints, Ints]:
+    """Blocks of several rows only, those of the oldest run in its order."""
+    sizes = np.diff(starts, append=len(rows))
+    many = np.flatnonzero(~lone)
+    many = many[np.argsort(rows[starts[many]])]
+    sizes, heads = sizes[many], starts[many]
+    fresh = np.cumsum(sizes) - sizes
+    where = np.arange(int(sizes.sum())) - np.repeat(fresh, sizes) + np.repeat(heads, sizes)
+    return rows[where], fresh
+
+
+def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]:
+    """Blocks without the rows above level 0, but for the one of the lowest level above 0."""
+    placed = levels[rows].astype(np.int64)
+    ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
+    lowest = np.minimum.reduceat(ranked, starts)
+    sizes = np.diff(starts, append=len(rows))
+    keep = (placed <= 0) | (placed == np.repeat(lowest, sizes))
+    counts = np.add.reduceat(keep.astype(np.int64), starts)
+    return rows[keep], np.cumsum(counts) - counts
+
+
+def visible(section: pl.DataFrame, rule: MergeRule) -> Bools | None:
+    """Which rows the level rule lets take part; None when all do."""
+    if not rule.lookup or LEVEL not in section.columns:
+        return None
+    levels = section[LEVEL].to_numpy()
+    above = levels > 0
+    if not above.any() or (levels[above] == levels[above][0]).all():
+        return None
+    keys = keyed.some(keyed.of(section, rule.key), above)
+    rows, starts = keyed.blocks(keys)
+    kept, _ = _lowest_levels(rows, starts, levels[above])
+    mask = ~above
+    mask[np.flatnonzero(above)[kept]] = True
+    return mask

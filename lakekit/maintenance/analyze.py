@@ -1,0 +1,196 @@
+"""Statistics of the rows of a table, in a snapshot of their own: `t.analyze()`.
+
+    rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
+
+Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Rows are looked at in
+batches, and parts of them apart: what parts say is put together (`maintenance.distinct` for distinct values). `t.explain()` expects rows by it, and Spark is told
+sizes (`read.estimate`); planners of other engines use it too; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6,
+`StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.maintenance.distinct import Distinct, count
+from lakekit.columns import col, cols
+from lakekit.commit import try_commit, committer
+from lakekit.commit.try_commit import Step
+from lakekit.commit.changes import NOTHING, Changes
+from lakekit.commit.draft import Draft
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
+from lakekit.format.calendar import printable
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import feature_check, snapshots
+from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
+from lakekit.options.frozendict import Frozen
+from lakekit.read import damage, lazy, planner, table_scan
+from lakekit.storage.refusal import typed_refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.table_scan import Scan
+    from lakekit.types import Field
+
+    Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
+
+_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+_SECONDS = len("2024-01-01 00:00:00")
+_COUNTED = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
+"""What values of some types are counted as."""
+_BATCH_ROWS = 1 << 18
+_PARTS = 256
+
+
+def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+    """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made.
+
+    `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
+    """
+    feature_check.check_writable(handle)
+    chosen = _chosen(handle, columns)
+    latest = snapshots.latest(handle)
+    job = try_commit.job_alone(handle, latest)
+    if latest is None:
+        return committer.outcome(job, [])
+    told = _together(handle, chosen, (look or _look)(table_scan.of_today(handle, latest.id), chosen))
+    stored = planner.live(handle, latest)
+    stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
+    found = Statistics(
+        snapshot_id=latest.id,
+        schema_id=handle.schema.id,
+        merged_record_count=told["rows"],
+        merged_record_size_bytes=stored_bytes * told["rows"] // stored_rows if stored_rows else 0,
+        columns=Frozen({field.name: _answers(field, told) for field in chosen}),
+    )
+    name = f"stat-{handle.world.new_id()}-0"
+    handle.storage.put(handle.layout.statistics(name), found.to_json())
+    step = Step(changes=Changes(kind="ANALYZE", delta=NOTHING, changelog=NOTHING, statistics=name))
+    try:
+        return committer.outcome(job, [try_commit.run(job, step, Draft(handle), latest)])
+    except CommitStateUnknown:
+        raise
+    except BaseException:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            handle.storage.delete([handle.layout.statistics(name)])
+        raise
+
+
+def _chosen(handle: Handle, columns: Sequence[str] | None) -> list[Field]:
+    """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
+    if columns is None:
+        return [field for field in handle.schema.fields if _has_statistics(field)]
+    names = None if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
+    if names is None or not all(isinstance(name, str) for name in names):
+        msg = f"columns= takes a list of names such as {[field.name for field in handle.schema.fields[:2]]}, not {ascii(columns)[:100]}"
+        raise TypeError(msg)
+    chosen = [handle.schema.field(name) for name in dict.fromkeys(names)]
+    for field in chosen:
+        if not _has_statistics(field):
+            msg = f"column {field.name!r} of {handle.name} is {field.type}, which has no statistics: leave it out"
+            raise InvalidOption(msg, key="columns", value=field.name)
+    return chosen
+
+
+def _has_statistics(field: Field) -> bool:
+    return bool(fixed_length_bytes(field.type)) or field.type.root in (*_TEXTS, *_BYTES)
+
+
+def _has_bounds(field: Field) -> bool:
+    return field.type.root not in (*_BYTES, "TIME")
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+    """What all rows look like."""
+    names = read_names(source, fields)
+    with damage.named(damage.plans_of(source)), typed_refusals():
+        return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
+
+
+def read_names(source: Scan, fields: Sequence[Field]) -> list[str]:
+    """The columns to read: one at least, so that rows are counted."""
+    return [field.name for field in fields] or [source.fields[0].name]
+
+
+def seen(handle: Handle, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
+    sketches = {field.name: Distinct() for field in fields}
+    asked = [question for field in fields for question in _questions(field)]
+    parts = [_of(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
+    for frame in frames:
+        parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *asked))
+        for field in fields:
+            sketches[field.name].add(frame.get_column(field.name).cast(_COUNTED.get(field.type.root, frame.schema[field.name])))
+        if len(parts) == _PARTS:
+            parts = [_summed(parts)]
+    return _summed(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
+
+
+def _of(handle: Handle, fields: Sequence[Field]) -> pl.DataFrame:
+    return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=handle.options.lakekit_timestamp_unit))
+
+
+def _questions(field: Field) -> list[pl.Expr]:
+    column = col(field.name)
+    found = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
+    if _has_bounds(field):
+        found += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
+    if field.type.root in (*_TEXTS, *_BYTES):
+        sizes = (column.str.len_bytes() if field.type.root in _TEXTS else column.bin.size()).cast(pl.Int64)
+        found += [sizes.sum().alias(f"bytes {field.name}"), sizes.max().alias(f"longest {field.name}")]
+    return found
+
+
+_AS = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
+"""How answers of parts become that of the whole, by the first word of their names."""
+
+
+def _summed(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    rows = pl.concat(parts)
+    return rows.select(_AS[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
+
+
+def _together(handle: Handle, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
+    """What all parts say."""
+    every = [*parts, seen(handle, fields, ())]
+    bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
+    told = _summed(every).with_columns(bounds).row(0, named=True)
+    return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}
+
+
+def _text(field: Field, value: pl.Expr) -> pl.Expr:
+    """A bound as the file holds it."""
+    match field.type.root:
+        case "DATE":
+            return value.cast(pl.Int32).cast(pl.String)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            digits = field.type.precision or 0
+            value = pl.when(printable(value)).then(value)  # no text holds the others: as if nothing were known
+            return value.dt.strftime("%Y-%m-%d %H:%M:%S%.9f").str.head(_SECONDS + (1 + digits if digits else 0))
+    return value.cast(pl.String)
+
+
+def _answers(field: Field, told: Mapping[str, Any]) -> ColumnStatistics:
+    nulls, average, longest = told[f"nulls {field.name}"], fixed_length_bytes(field.type), fixed_length_bytes(field.type)
+    if field.type.root in (*_TEXTS, *_BYTES):
+        values = max(1, told["rows"] - nulls)
+        average, longest = -(-told[f"bytes {field.name}"] // values), told[f"longest {field.name}"] or 0
+    return ColumnStatistics(
+        column_id=field.id,
+        distinct_count=told[f"distinct {field.name}"],
+        min=told.get(f"min {field.name}"),
+        max=told.get(f"max {field.name}"),
+        null_count=nulls,
+        avg_length_bytes=average,
+        max_length_bytes=longest,
+    )

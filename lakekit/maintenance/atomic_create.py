@@ -1,0 +1,141 @@
+"""A table that appears whole, at a place where none is: its schemas and one snapshot, once all of its files lie there.
+
+Where the storage has folders everything is made aside, in `.<what>-<id>` beside the tables, which nobody takes for one, and moved to its place in one step.
+In object stores the schemas come after all files and the snapshot last: what dies before the schemas leaves no table, and between schemas and snapshot an
+empty one. Who fails takes back what he made.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakekit.commit import manifest_writer as writing
+from lakekit.commit.draft import Draft
+from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
+from lakekit.model import hint, index_manifest
+from lakekit.model.table_paths import Layout
+from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
+from lakekit.storage import folders
+from lakekit.storage.folders import Folders
+from lakekit.storage.atomic_write import put_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.storage.protocol import Storage
+
+_CHUNK_BYTES = 8 << 20
+_METADATA = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
+"""Folders that make a place one of a table, or of what is left of it."""
+
+
+class State(NamedTuple):
+    """What a table begins with: its schemas, oldest first, and its snapshot; None: there is none."""
+
+    schemas: Sequence[TableSchema]
+    snapshot: Snapshot | None
+
+
+def check_place(target: Ground) -> None:
+    """Raises `StorageFailed` where something lies at the place; in a store, data files that another attempt left are passed over."""
+    root = target.layout.root
+    found = [one.name for one in target.storage.list(root)]
+    if not isinstance(target.storage, Folders):  # and halves of files too
+        inside = (one for name in found if name in _METADATA for one in target.storage.list(f"{root}/{name}"))
+        found = [one.name for one in inside if not one.name.startswith(".")]
+    if found:
+        raise StorageFailed(f'"{root}" holds {", ".join(found[:5])} already, though no table is known there; move it away first', path=root)
+
+
+def put(target: Ground, what: str, make: Callable[[Ground], State]) -> TableSchema:
+    """Has the files made where the table comes to stand, or aside of it, and then makes it one; its newest schema.
+
+    `what` is the word in the hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
+
+    Raises what `make` raises, `StorageFailed` where somebody was faster; then there is no table.
+    """
+    if not isinstance(target.storage, Folders):
+        state = make(target)
+        _publish(target, state)
+        return state.schemas[-1]
+    above, _, own = target.layout.root.rpartition("/")
+    hidden = f"{above}/.{what}-{target.world.new_id()}"
+    staged = replace(target, layout=Layout(root=f"{hidden}/{own}"), keeper=None)
+    try:
+        state = make(staged)
+        _publish(staged, state)
+        folders.move(staged.storage, staged.layout.root, target.layout.root)
+    finally:
+        with suppress(LakekitError):
+            folders.remove(staged.storage, hidden)
+    return state.schemas[-1]
+
+
+def _publish(target: Ground, state: State) -> None:
+    """Schemas and snapshot. What fails takes back the schemas only: of the files another attempt at this place may count on some."""
+    made: list[str] = []
+    is_first = True
+    try:
+        for schema in state.schemas:
+            path = target.layout.schema(schema.id)
+            is_first = is_first and put_once(target.storage, path, schema.to_json())
+            made += [path] if is_first else []
+        if state.snapshot is not None and is_first:
+            is_first = put_once(target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json())
+    except CommitStateUnknown:
+        raise
+    except LakekitError:  # an interrupt may come after the snapshot, which then stands
+        with suppress(LakekitError):
+            target.storage.delete(reversed(made))
+        raise
+    if not is_first:
+        raise StorageFailed(f'another table was made at "{target.layout.root}" at this moment, which stands', path=target.layout.root)
+    if state.snapshot is not None:
+        with suppress(LakekitError):  # a hint is advice
+            for path in (target.layout.latest_hint, target.layout.earliest_hint):
+                target.storage.put(path, hint.encode(state.snapshot.id))
+
+
+def withdraw(target: Ground) -> None:
+    """Takes back a table that is not to be known: `put` has made it, so that everything at the place is of it. Raises `StorageFailed`."""
+    folders.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
+
+
+def copied(storage: Storage, path: str, to: Storage, target: str) -> None:
+    """Copies one file, in pieces."""
+    size_bytes = storage.size(path)
+    with to.open_write(target) as file:
+        for start in range(0, size_bytes, _CHUNK_BYTES):
+            file.write(storage.read(path, start, min(_CHUNK_BYTES, size_bytes - start)))
+
+
+def snapshot(here: Handle, live: Entries, indexes: Sequence[IndexEntry] = ()) -> Snapshot:
+    """Writes manifests that name files; the first snapshot of the table, which has them."""
+    draft = Draft(here)
+    base = writing.write_list(draft, [])
+    delta = writing.write_list(draft, writing.write_entries(draft, live))
+    index_name = draft.write("index-manifest", index_manifest.encode(indexes, **draft.how)) if indexes else None
+    draft.finish()
+    count = int(live.numbers("row_count").sum())
+    return Snapshot(
+        version=CURRENT_VERSION,
+        id=1,
+        schema_id=here.schema.id,
+        base_manifest_list=base[0],
+        base_manifest_list_size=base[1],
+        delta_manifest_list=delta[0],
+        delta_manifest_list_size=delta[1],
+        index_manifest=index_name,
+        commit_user=here.new_commit_user(),
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind="APPEND",
+        time_millis=here.world.now_ms(),
+        total_record_count=count,
+        delta_record_count=count,
+    )

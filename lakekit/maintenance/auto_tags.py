@@ -1,0 +1,227 @@
+"""Tags made by the clock or by a job, and tags whose time is over.
+
+    process-time, watermark     every snapshot since the last automatic tag is asked for its time; the first one of a new period is named after the last period
+    batch                       a batch commit names its snapshot batch-write-2024-03-31, or as the option says, and moves the tag there if it is taken
+
+    daily, snapshot 7 at 2024-03-31 00:05     ->   tag 2024-03-30 = snapshot 7
+
+Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`, `TriggerTagAutomaticCreationProcedure`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakekit.maintenance import tags as tagging
+from lakekit.maintenance.result import Expired
+from lakekit.commit import committer
+from lakekit.errors import InvalidOption, TagAlreadyExists, TagNotFound
+from lakekit.metadata import snapshots, tags
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.read import auto_tags
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.model.tag import Tag
+
+_MILLI = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for year in (1001, 9999))
+"""Between these times, in milliseconds since 1970, years have four digits in every zone."""
+_LOOKED_AT_BYTES = 2_000
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?")
+_FARTHEST = timedelta(hours=18)
+_LONGEST = timedelta(days=36_500)
+BATCH_PREFIX = "batch-write-"
+
+
+class _LookedAt(NamedTuple):
+    """How far snapshots were asked while the last automatic tag was this one."""
+
+    last: str | None
+    end: Snapshot
+
+
+def create(handle: Handle) -> list[str]:
+    """Makes the automatic tags that are due, and removes the oldest ones beyond `tag.num-retained-max`. The names of new tags, oldest first.
+
+    Raises `InvalidOption` for options that make no sense together, and what making and deleting tags raises.
+    """
+    if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK:
+        return []
+    length, delay = auto_tags.length(handle), timedelta(milliseconds=handle.options.tag_creation_delay_ms)
+    if delay >= length:
+        raise InvalidOption(f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter", key="tag.creation-delay")
+    if not _MILLI <= length <= _LONGEST:
+        msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_LONGEST.days} days"
+        raise InvalidOption(msg, key="tag.creation-period-duration")
+    last = _last(handle)
+    period = None if last is None else auto_tags.period_of(handle, last.name)
+    due = None if period is None else period + length
+    key = ("auto-tags", handle.storage, handle.layout.snapshot_dir)
+    seen: _LookedAt | None = handle.world.decoded.get(key)
+    number = 0 if last is None else last.snapshot.id + 1
+    if seen is not None and seen.last == (None if last is None else last.name) and snapshots.find(handle, seen.end.id) == seen.end:
+        number = max(number, seen.end.id + 1)  # nobody rolled back since
+    made: list[str] = []
+    end: Snapshot | None = None
+    for snapshot in _since(handle, number):
+        end, time = snapshot, _time(handle, snapshot)
+        if time is None or (due is not None and time - delay < due + length):
+            continue
+        this = due if due is not None and handle.options.tag_automatic_completion else _floor(time, length) - length
+        name = auto_tags.name_of(handle, this)
+        tagging.create(handle, name, at=snapshot.id, if_not_exists=True)
+        made.append(name)
+        due = this + length
+        _retain(handle)
+    after = made[-1] if made else last.name if last is not None else None
+    if end is not None:
+        handle.world.decoded.put({key: _LookedAt(after, end)}, _LOOKED_AT_BYTES)
+    return made
+
+
+def create_forced(handle: Handle) -> list[str]:
+    """The same; where the clock says that a tag is due and no snapshot was made since, one without changes is committed for it. Raises what a commit raises."""
+    made = create(handle)
+    if not _is_overdue(handle):
+        return made
+    committer.publish(handle, [], commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
+    return [*made, *create(handle)]
+
+
+def _is_overdue(handle: Handle) -> bool:
+    """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
+    if handle.options.tag_automatic_creation != "process-time":
+        return False
+    last = _last(handle)
+    period = None if last is None else auto_tags.period_of(handle, last.name)
+    if period is None:
+        return True
+    now = wall_clock(handle.world.now_ms(), handle.options.sink_process_time_zone, "sink.process-time-zone")
+    return now - timedelta(milliseconds=handle.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(handle)
+
+
+def _automatic(handle: Handle) -> list[Tag]:
+    """The automatic tags, by snapshot."""
+    return [tag for tag in tags.all(handle) if auto_tags.period_of(handle, tag.name) is not None]
+
+
+def _last(handle: Handle) -> Tag | None:
+    found = _automatic(handle)
+    if len(found) > 1 and found[-1].snapshot.id == found[-2].snapshot.id:
+        names = ", ".join(tag.name for tag in found if tag.snapshot.id == found[-1].snapshot.id)
+        msg = f"snapshot {found[-1].snapshot.id} of {handle.name} has several automatic tags: {names}. Delete all but one of them"
+        raise InvalidOption(msg, key="tag.automatic-creation")
+    return found[-1] if found else None
+
+
+def _since(handle: Handle, number: int) -> list[Snapshot]:
+    """The snapshots from a number on."""
+    return [found for one in snapshots.ids(handle) if one >= number and (found := snapshots.find(handle, one)) is not None]
+
+
+def _time(handle: Handle, snapshot: Snapshot) -> datetime | None:
+    """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark, or one that no period has.
+
+    A stream that has an end says so by the greatest watermark that there is: no name of a period has room for its year.
+    """
+    by_clock = handle.options.tag_automatic_creation != "watermark"
+    millis = snapshot.time_millis if by_clock else snapshot.watermark_or_none
+    if millis is None or not _FIRST_MS <= millis < _END_MS:
+        return None
+    if by_clock:
+        return wall_clock(millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
+    return wall_clock(millis, handle.options.sink_watermark_time_zone, "sink.watermark-time-zone")
+
+
+def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
+    """A time as a zone's clock shows it, in the form of UTC; None: the zone of this process. Raises `InvalidOption` for a zone nobody knows."""
+    where = None if zone is None else _zone(zone, key)
+    return (_EPOCH + timedelta(milliseconds=millis)).astimezone(where).replace(tzinfo=UTC)
+
+
+def _zone(name: str, key: str) -> tzinfo:
+    """A zone of the database, or one by its distance from UTC: GMT-08:00, +0530, Z."""
+    if name in ("Z", "UT"):
+        return UTC
+    if (said := _OFFSET.fullmatch(name)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in said.group("hours", "minutes", "seconds"))
+        away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if minutes < 60 and seconds < 60 and away <= _FARTHEST:
+            return timezone(-away if said["sign"] == "-" else away)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        msg = f"{name!r} is no time zone that this machine knows, such as Europe/Berlin, UTC, GMT-08:00 or +05:30"
+        raise InvalidOption(msg, key=key) from None
+
+
+def _floor(time: datetime, length: timedelta) -> datetime:
+    """The begin of the period that a time lies in; periods are counted from 1970."""
+    return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
+
+
+def _retain(handle: Handle) -> None:
+    most = handle.options.tag_num_retained_max
+    found = _automatic(handle)
+    if most is not None and len(found) > most:
+        tagging.delete(handle, [tag.name for tag in found[: len(found) - most]])
+
+
+# ---- of a batch ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def create_of_batch(handle: Handle) -> str | None:
+    """Tags the newest snapshot as the one of a batch job, then removes the oldest tags, of any kind, beyond `tag.num-retained-max`."""
+    snapshot = snapshots.latest(handle)
+    if snapshot is None or handle.options.tag_automatic_creation != "batch":
+        return None
+    day = wall_clock(snapshot.time_millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
+    name = handle.options.tag_batch_customized_name or f"{BATCH_PREFIX}{day:%Y-%m-%d}"
+    try:
+        tagging.create(handle, name, at=snapshot.id)
+    except TagAlreadyExists:
+        tagging.replace(handle, name, at=snapshot.id, retain_ms=handle.options.tag_default_time_retained_ms)
+    most = handle.options.tag_num_retained_max
+    if most is not None:
+        found = tags.all(handle)
+        listed = {one.path: one.modified_ms for one in handle.storage.list(handle.layout.tag_dir)}
+        found.sort(key=lambda tag: (tag.snapshot.id, listed.get(handle.layout.tag(tag.name), 0)))
+        if len(found) > most:
+            tagging.delete(handle, [tag.name for tag in found[: len(found) - most]])
+    return name
+
+
+# ---- over ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def expire(handle: Handle, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
+    """Removes the tags whose time is over, and the files that only they needed; with `older_than_ms` also those made before that time.
+
+    A tag without a time of its own was made when its file was last written. Raises what deleting tags raises.
+    """
+    now = wall_clock_ms(handle.world.now_ms())
+    before = None if older_than_ms is None else wall_clock_ms(older_than_ms)
+    listed = {} if before is None else {one.path: wall_clock_ms(one.modified_ms) for one in handle.storage.list(handle.layout.tag_dir)}
+    over: list[str] = []
+    for tag in tags.all(handle):
+        made = tag.create_time.millis if tag.create_time is not None else None
+        if made is None or tag.time_retained_ns is None:
+            made = listed.get(handle.layout.tag(tag.name))
+        if made is None:
+            continue
+        past = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000
+        if past or (before is not None and before > made):
+            over.append(tag.name)
+    if not over:
+        return Expired(table=handle.name, dry_run=dry_run)
+    try:
+        return tagging.delete(handle, over, dry_run=dry_run)
+    except TagNotFound:  # another process did the same
+        return expire(handle, older_than_ms=older_than_ms, dry_run=dry_run)

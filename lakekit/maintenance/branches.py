@@ -1,0 +1,264 @@
+"""Branches made, renamed, deleted, and main brought forward to one.
+
+    create(handle, "dev")               branch/branch-dev/schema/…                 every schema, no rows
+    create(handle, "dev", tag="v1")     and snapshot/snapshot-3, tag/tag-v1        the rows of the tag
+    fast_forward(handle, "dev")         main from the branch's first snapshot on is what the branch is
+
+A branch is metadata of its own over shared files: what it is deleted with stays where it is, for the cleaning of orphans. It is there once it has a schema,
+which is therefore written last and deleted first. Source: ENGINE.md 5.11, FORMAT.md 3.5; `FileSystemBranchManager`, `BranchManager`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lakekit.maintenance import roots
+from lakekit.maintenance.result import Expired
+from lakekit.maintenance.rollback import check_whole
+from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
+from lakekit.metadata import schemas, snapshots, tags
+from lakekit.model import hint
+from lakekit.model.table_paths import MAIN, flaw
+from lakekit.storage import folders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Stat
+
+_FIRST = "schema"
+_DEEPEST = 4
+_READ_ALONG = ("scan.fallback-branch", "scan.primary-branch")
+"""The options by which a branch is read along with another one."""
+
+
+def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
+    """A new branch beside the handle's: empty, with all schemas, or with the snapshot of a tag and the schemas up to then.
+
+    Raises `InvalidOption` for a name that no branch can have, `BranchAlreadyExists`, `TagNotFound`.
+    """
+    _check_name(handle, name)
+    there = handle.layout.on_branch(name)
+    if handle.storage.list(there.branch_root):
+        msg = f"{handle.name} has a branch {name!r}, or what is left of one: t.delete_branch({name!r}) removes it"
+        raise BranchAlreadyExists(msg, name=name)
+    last = schemas.latest(handle).id
+    if tag is not None:
+        found = tags.read(handle, tag)
+        last = found.snapshot.schema_id
+        _claim(handle, name, there.tag(tag), handle.storage.read(handle.layout.tag(tag)))
+        _claim(handle, name, there.snapshot(found.snapshot.id), found.snapshot.to_json())
+    for number in (one for one in schemas.ids(handle) if one <= last):
+        _claim(handle, name, there.schema(number), handle.storage.read(handle.layout.schema(number)))
+    if tag is not None and not handle.storage.exists(handle.layout.tag(tag)):
+        delete(handle, name)
+        raise Conflict(f"tag {tag!r} of {handle.name} was deleted while branch {name!r} was made of it. There is no such branch now")
+
+
+def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
+    """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
+    roots.check_removable(handle)
+    _check_other(handle, name)
+    _check_unread(handle, name, "")
+    there = roots.on(handle, name)
+    ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
+    if not dry_run:
+        drop(handle, name)
+    return Expired(table=handle.name, branches=(name,), snapshot_ids=ids, tags=held, dry_run=dry_run)
+
+
+def rename(handle: Handle, name: str, new: str) -> None:
+    """Another name for a branch. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`.
+
+    Its files are copied before the old ones go, so that what it keeps is kept all the while; writers to it should rest. Stopped halfway, the same call does
+    the rest.
+    """
+    _check_other(handle, name)
+    _check_name(handle, new)
+    _check_unread(handle, name, ", and set it again afterwards")
+    old, there = handle.layout.branch_dir(name), handle.layout.branch_dir(new)
+    mine, others = (_contents(handle, directory) for directory in (old, there))
+    is_schema = f"{_FIRST}/"
+    shared = others.keys() & mine.keys()
+    agree = all(mine[file] == others[file] for file in shared)
+    was_copying = agree and others.keys() < mine.keys() and not any(file.startswith(is_schema) for file in others)
+    was_removing = agree and mine.keys() < others.keys()
+    if others and not (was_copying or was_removing):
+        msg = f"{handle.name} has a branch {new!r}, or what is left of one: t.delete_branch({new!r}) removes it"
+        raise BranchAlreadyExists(msg, name=new)
+    for file in sorted(mine, key=lambda file: file.startswith(is_schema)):
+        _claim(handle, new, f"{there}/{file}", mine[file])
+    drop(handle, name)
+
+
+def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
+    """Brings the handle's branch to where another one is: its snapshots, schemas and tags from the other's first snapshot on are replaced by the other's.
+
+    What came here since that snapshot is no longer there. The other branch stays as it is. Raises `BranchNotFound`, `SnapshotNotFound` for a branch
+    without snapshots, `InvalidOption`, and `Corrupt` for a branch whose files cannot be read: none of them takes the place of a sound one. Stopped
+    halfway, the table is in a state between, whole, and the same call does the rest.
+    """
+    roots.check_removable(handle)
+    if name == handle.layout.branch:
+        raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
+    _check_other(handle, name)
+    there = roots.on(handle, name)
+    numbers = snapshots.ids(there)
+    if not numbers:
+        raise SnapshotNotFound(f"branch {name!r} of {handle.name} has no snapshots, so there is nothing to go forward to", name=name)
+    storage, own, other = handle.storage, handle.layout, there.layout
+    first, kept = _whole(there, numbers), tags.names(there)
+    same = snapshots.find(handle, first.id) == first
+    going = [number for number in sorted(snapshots.ids(handle), reverse=True) if number > first.id or (number == first.id and not same)]
+    lost = [tag.name for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept]
+    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
+    if dry_run:
+        return done
+    with suppress(LakekitError):  # a hint is advice
+        storage.delete([own.latest_hint])
+    storage.delete([own.snapshot(number) for number in going])
+    _schemas(handle, there, first.schema_id)
+    for number in numbers:
+        roots.write(handle, own.snapshot(number), storage.read(other.snapshot(number)))
+    for tag in kept:
+        roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
+    storage.delete([own.tag(tag) for tag in lost])
+    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(handle) if number >= first.id])  # of the line that is given up
+    with suppress(LakekitError):
+        storage.put(own.latest_hint, hint.encode(numbers[-1]))
+        storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
+    return done
+
+
+def _whole(there: Handle, numbers: Sequence[int]) -> Snapshot:
+    """The first snapshot of a branch all of whose snapshots, schemas and tags can be read, and the newest one's manifests. Raises `Corrupt`, `FileMissing`."""
+    schemas.all(there)
+    tags.all(there)
+    read = [snapshots.read(there, number) for number in numbers]
+    check_whole(there, read[-1])
+    return read[0]
+
+
+def _schemas(handle: Handle, there: Handle, first: int) -> None:
+    """The other branch's schemas in the place of the own ones from a number on; what is equal stays."""
+    storage, own, other = handle.storage, handle.layout, there.layout
+    theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(there)}
+    mine = [number for number in schemas.ids(handle) if number >= first]
+    stale = [number for number in mine if number not in theirs or storage.read(own.schema(number)) != theirs[number]]
+    keep = theirs.get(first)
+    storage.delete([own.schema(number) for number in sorted(stale, reverse=True) if number != first or keep is None])
+    for number, data in sorted(theirs.items()):
+        if number >= first or not storage.exists(own.schema(number)):
+            roots.write(handle, own.schema(number), data)
+
+
+# ---- names and files -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _check_name(handle: Handle, name: str) -> None:
+    if not isinstance(name, str):
+        msg = f"a branch's name is a text, not {type(name).__name__}"
+        raise TypeError(msg)
+    why = flaw(name, roots.PREFIX)
+    if name == MAIN:
+        why = "it is the branch that every table begins with"
+    elif not name.strip():
+        why = "it is blank"
+    elif name.isdigit():
+        why = "it is a number, and would be taken for a snapshot"
+    elif why is None and name != name.strip():
+        why = "it has blanks at its ends"
+    if why is not None:
+        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: {why}", key="branch", value=name)
+
+
+def _check_other(handle: Handle, name: str) -> None:
+    """Raises where there is no branch, nor what is left of one."""
+    if name == MAIN:
+        raise InvalidOption(f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to", key="branch", value=name)
+    if name not in roots.branches(handle):
+        known = ", ".join(roots.branches(handle)[1:])
+        raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
+
+
+def find_unfinished(handle: Handle, name: str, before_ms: int) -> list[Stat] | None:
+    """Return the files of a branch that `create` began and never finished; None where it may be anything else.
+
+    Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the handle's branch has too, so
+    that nothing is lost with it. All of it is older than `before_ms`.
+    """
+    there = roots.on(handle, name)
+    entries = _entries(handle, there.layout.branch_root)
+    top = handle.storage.stat(there.layout.branch_root)
+    if schemas.ids(there) or any(one.modified_ms >= before_ms for one in (*entries, *([] if top is None else [top]))):
+        return None
+    files = [one for one in entries if not one.is_dir]
+    kept = [one for one in files if not (one.name.startswith(".") and one.name.endswith(".tmp"))]
+    copies = _copies_of_tags(handle, there)
+    with suppress(LakekitError):
+        if all(handle.storage.read(one.path) == copies.get(one.path) for one in kept):
+            return files
+    return None
+
+
+def _copies_of_tags(handle: Handle, there: Handle) -> dict[str, bytes]:
+    """Return what `create` would write into a branch of each tag of the handle's branch, by path."""
+    found = {}
+    for tag in tags.all(handle):
+        found[there.layout.tag(tag.name)] = handle.storage.read(handle.layout.tag(tag.name))
+        found[there.layout.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
+    return found
+
+
+def _entries(handle: Handle, directory: str, depth: int = 0) -> list[Stat]:
+    """Return the files and directories of a branch, in all of its directories."""
+    found = []
+    for one in handle.storage.list(directory):
+        found.append(one)
+        if one.is_dir and depth < _DEEPEST:
+            found += _entries(handle, one.path, depth + 1)
+    return found
+
+
+def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
+    """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
+    asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
+    for branch in roots.branches(handle):
+        with suppress(LakekitError):  # one that is half there reads nothing
+            asked.append((branch, schemas.latest(roots.on(handle, branch)).options))
+    for branch, options in asked:
+        for key in _READ_ALONG:
+            if branch != name and options.get(key) == name:
+                table = "t" if branch == handle.layout.branch else f"t.branch({branch!r})"
+                whose = handle.name if branch == MAIN else f"branch {branch!r} of {handle.name}"
+                raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
+
+
+def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:
+    if not handle.storage.put_if_absent(path, data):
+        raise BranchAlreadyExists(f"{handle.name} has a branch {name!r} by now: another process made it", name=name)
+
+
+def _files(handle: Handle, directory: str) -> list[str]:
+    """The files of a branch, in all of its directories, and links to what lies elsewhere."""
+    inside = list(_entries(handle, directory))
+    above = [directory, *(one.path for one in inside if one.is_dir)]
+    links = [f"{folder}/{name}" for folder in above for name in folders.link_names(handle.storage, folder)]
+    return [*(one.path for one in inside if not one.is_dir), *links]
+
+
+def _contents(handle: Handle, directory: str) -> dict[str, bytes]:
+    """The files of a branch by their path inside it."""
+    return {path.removeprefix(f"{directory}/"): handle.storage.read(path) for path in _files(handle, directory)}
+
+
+def drop(handle: Handle, name: str) -> None:
+    """Delete the files of a branch: the schemas first, then everything, then the directories."""
+    directory = handle.layout.branch_dir(name)
+    files = _files(handle, directory)
+    handle.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_FIRST}/")))
+    inside = {path.rpartition("/")[0] for path in files} | {one.path for one in handle.storage.list(directory) if one.is_dir} | {directory}
+    handle.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))

@@ -1,0 +1,104 @@
+"""What would make a table faster or smaller: the sizes of buckets and files, sorted runs, partitions. Nothing here is wrong.
+
+Source: the sizes of ENGINE.md 7.1 and Paimon's own advice on buckets, 200 MB to 1 GB each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit.maintenance.check.levels import places
+from lakekit.draw.humanize import plural, size
+from lakekit.data_file.paths import partition_path, place_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lakekit.maintenance.check.findings import Notes
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+
+SMALL_BUCKET_BYTES, LARGE_BUCKET_BYTES = 200 << 20, 1 << 30
+MANY_FILES, SMALL_SHARE = 10, 4
+"""More files than this in a bucket, each smaller than a quarter of `target-file-size`, are many small ones."""
+MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
+
+
+def check(handle: Handle, live: Entries, notes: Notes) -> None:
+    """Advice about the live files."""
+    if not len(live):
+        return
+    place = places(live)
+    sizes = live.numbers("file_size")
+    total = np.bincount(place, sizes)
+    first = np.unique(place, return_index=True)[1]
+    if handle.options.bucket > 0:
+        _buckets(handle, live.take(first), total, notes)
+    _files(handle, live, place, first, notes)
+    _partitions(handle, live, notes)
+
+
+def _named(handle: Handle, live: Entries, i: int) -> str:
+    partition, bucket = place_of(live, int(i))
+    path = partition_path(handle, partition)
+    return f"bucket {bucket}{f' of {path}' if path else ''}"
+
+
+def _buckets(handle: Handle, buckets: Entries, total: NDArray[Any], notes: Notes) -> None:
+    """`buckets` holds one entry a bucket, `total` its bytes."""
+    large = np.flatnonzero(total > LARGE_BUCKET_BYTES)
+    if len(large):
+        worst = int(np.argmax(total))
+        many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {size(LARGE_BUCKET_BYTES)}"
+        message = f"{many_hold}; {_named(handle, buckets, worst)} holds {size(int(total[worst]))}"
+        more = handle.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
+        notes.better(
+            "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
+        )
+    codes = buckets.column("partition").dictionary_encode().indices.to_numpy()
+    count, held = np.bincount(codes), np.bincount(codes, total)
+    enough = np.maximum(1, np.ceil(held / SMALL_BUCKET_BYTES))
+    many = np.flatnonzero(count > enough)
+    if len(many):
+        fewer = int(enough[many].max())
+        held_by_each = size(int(held[many].sum() / count[many].sum()))
+        message = (
+            f"{size(int(held[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, where {plural(fewer, 'bucket')} "
+            f"would do; {size(SMALL_BUCKET_BYTES)} to {size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
+        )
+        remedy = f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may have 'bucket' = '-1'"
+        notes.better("buckets are small", message, field="bucket", remedy=remedy)
+
+
+def _files(handle: Handle, live: Entries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Notes) -> None:
+    """Small files and sorted runs."""
+    levels, sizes = live.numbers("level"), live.numbers("file_size")
+    keyed = bool(handle.schema.primary_keys)
+    target = handle.options.rolling_size_bytes
+    small = np.bincount(place, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
+    if (many := small > MANY_FILES).any():
+        worst = int(np.argmax(small))
+        have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {size(target // SMALL_SHARE)}"
+        message = f"{have}; {_named(handle, live, first[worst])} has {int(small[worst])}"
+        notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
+    runs = np.bincount(place, levels == 0, minlength=len(first))
+    trigger = handle.options.num_sorted_run_compaction_trigger
+    if keyed and (crowded := runs > trigger).any():
+        worst = int(np.argmax(runs))
+        have = f"{plural(int(crowded.sum()), 'bucket')} of {len(first)} have more than {trigger} files at level 0"
+        message = f"{have}; {_named(handle, live, first[worst])} has {int(runs[worst])}"
+        remedy = "t.compact() merges them: every read does so until then"
+        notes.better("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
+
+
+def _partitions(handle: Handle, live: Entries, notes: Notes) -> None:
+    if not handle.schema.partition_keys:
+        return
+    partitions = len(live.column("partition").unique())
+    rows = int(live.numbers("row_count").sum())
+    if partitions > MANY_PARTITIONS and rows < partitions * SMALL_PARTITION_ROWS:
+        message = f"{plural(partitions, 'partition')} hold {plural(rows // partitions, 'row')} each on average"
+        remedy = f"a coarser partition column than {', '.join(handle.schema.partition_keys)}: files never hold rows of two partitions"
+        notes.better("partitions are small", message, field="partitionKeys", remedy=remedy)

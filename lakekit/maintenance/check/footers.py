@@ -1,0 +1,57 @@
+"""How many rows a data file says it holds.
+
+Parquet   the footer's row count, of the file's last bytes
+ORC       the footer's, of the file's last bytes
+Avro      the sum over the heads of its blocks
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakekit.codec import avro_container, orc_tail
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.format import parquet_footer
+
+if TYPE_CHECKING:
+    from lakekit.maintenance.check.findings import Notes
+    from lakekit.metadata.table_context import Handle
+
+_TAIL_BYTES = 1 << 16
+_END_BYTES = 8
+_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
+
+
+def row_count(handle: Handle, path: str, format_name: str, size_bytes: int, what: str, notes: Notes) -> int | None:
+    """The row count; None where it could not be told, which is noted."""
+    with notes.reading(what, path):
+        match format_name:
+            case "parquet":
+                return _parquet(handle, path, size_bytes)
+            case "orc":
+                return orc_tail.row_count(partial(handle.storage.read, path), size_bytes)
+            case "avro":
+                packed = avro_container.open_blocks(handle.storage.read(path), path=path)
+                return sum(block.count for _, block in packed.inflate())
+            case other:
+                raise Unsupported(f"{path}: data files of format {other!r} are not looked into", feature=f"file.format.{other}", path=path)
+    return None
+
+
+def _parquet(handle: Handle, path: str, size_bytes: int) -> int:
+    first = max(0, size_bytes - _TAIL_BYTES)
+    tail = handle.storage.read(path, first, size_bytes - first)
+    if tail[-4:] == _ENCRYPTED:
+        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+    if tail[-4:] != _MAGIC:
+        raise Corrupt(f"{path} ends with {tail[-4:].hex(' ')}, where PAR1 was expected", path=path, offset=size_bytes - 4, field="magic")
+    length = int.from_bytes(tail[-_END_BYTES:-4], "little")
+    start = size_bytes - _END_BYTES - length
+    if start < 4:
+        raise Corrupt(f"{path}: a footer of {length} bytes does not fit into a file of {size_bytes}", path=path, offset=size_bytes - 8, field="footer length")
+    footer = tail[start - first : -_END_BYTES] if start >= first else handle.storage.read(path, start, length)
+    try:
+        return parquet_footer.row_count(footer)
+    except Corrupt as damaged:
+        raise damaged.at(path) from None

@@ -1,0 +1,75 @@
+"""The partitions that a chore is told to look after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.columns import PLACE
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import manifest_reader
+from lakekit.read import expand, user_expressions
+from lakekit.read.planner import partition_frame
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
+    """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
+
+    Raises `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not fit the columns' types.
+    """
+    rows = sorted(set(there))
+    if where is None:
+        return set(rows)
+    every = polars_schema(handle.schema.fields)
+    wanted = _named(condition(where), where, every, handle.name)
+    known = handle.schema.partition_keys
+    if others := [name for name in expand.used_columns(wanted, every) if name not in known]:
+        has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
+        raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
+    schema = polars_schema(handle.schema.partition_fields)
+    wanted = user_expressions.checked(user_expressions.fitted(wanted, where, schema), schema, handle.name, "where")
+    numbered = partition_frame(handle, pa.array(rows, pa.binary())).with_row_index(PLACE)  # a condition that names no column holds for each of them
+    try:
+        found = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
+    except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
+        raise SchemaMismatch(f"where={wanted} does not fit the columns of {handle.name}: {wrong}") from None
+    return {rows[at] for at in found}
+
+
+def _named(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
+    """A condition over the columns that it chooses of all columns, by their names. Raises `SchemaMismatch`."""
+    if isinstance(where, str):
+        return expand.name_exactly(wanted, schema)
+    return user_expressions.checked(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
+
+
+def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
+    """Those of some partitions whose newest file is so old, by the wall clock. A table without partitions is one."""
+    if snapshot is None or not wanted:
+        return wanted
+    entries = manifest_reader.live(handle, snapshot)
+    newest = pa.table({name: entries.column(name) for name in ("partition", "creation_time")}).group_by("partition").aggregate([("creation_time", "max")])
+    times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
+    last = wall_clock_ms(handle.world.now_ms()) - idle_ms
+    found = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
+    return {partition for partition, time in found if partition in wanted and (time is None or time <= last)}
+
+
+def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
+    """A Polars expression as it is, SQL text as one. Raises `InvalidOption`, and `TypeError` for anything else."""
+    if not isinstance(where, str):
+        return user_expressions.parsed(where, "", key)
+    try:
+        return pl.sql_expr(where)
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+        raise InvalidOption(f"{where!r} is no condition in SQL: {error}", key=key, value=where) from error

@@ -1,0 +1,121 @@
+"""A table copied: its schemas, options and the files of one snapshot, as another table that shares nothing with it.
+
+    schema/schema-0 … schema-2     as made now, without options that lead to places of the source: `path`, `data-file.external-paths…`
+    manifest/…                     anew: one snapshot 1 of kind APPEND that adds every live file
+    dt=…/bucket-0/data-….parquet   the live files under their names, with what lies beside them (file indexes); those at external paths too
+    index/…, statistics/…          deletion vectors and hash indexes, and what the snapshot knows of its columns, as they are
+    left behind                    older snapshots, tags, branches, consumers, and changelog files: a stream of the clone begins with its snapshot
+
+Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads and writes rows, and key tables become
+ones with `bucket` -2. No row is decoded here, so that buckets, levels and sequence numbers stay.
+
+Where the copy comes to stand, and when, is `whole`'s. Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.maintenance import tags as tagging, atomic_create
+from lakekit.maintenance.atomic_create import State
+from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
+from lakekit.data_file import deletion_vector_reader, paths
+from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
+from lakekit.options.features import OBJECTS
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.model.snapshot import Snapshot
+
+_OF_PLACES = ("path", "branch", "data-file.external-paths")
+"""Options that lead to where the source is, and those that begin with the last one and a dot."""
+
+
+def clone(source: Handle, target: Ground, at: int | str | datetime | None = None) -> TableSchema:
+    """Copies a table to a place where nothing is; the newest schema of the copy. `at`: a snapshot, tag or time, with the schema of then.
+
+    Raises `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for one that is read together with
+    another branch, `StorageFailed` where something lies at the place. Then there is no table; in object stores data files may be left.
+    """
+    _check(source)
+    atomic_create.check_place(target)
+    state = _state(source, at)
+    try:
+        return atomic_create.put(target, "clone", lambda place: state._replace(snapshot=_files(source, place, state)))
+    except FileMissing as missing:
+        if state.snapshot is None or tagging.keepers(source, state.snapshot):
+            raise
+        raise SnapshotNotFound(
+            f"snapshot {state.snapshot.id} of {source.name} expired while it was copied. Nothing was made; clone a tag, which keeps its files",
+            name=str(state.snapshot.id),
+        ) from missing
+
+
+def _check(source: Handle) -> None:
+    feature_check.check_writable(source)
+    if source.layout.hidden:
+        kind = str(source.options.type)
+        instead = "cat.create_object_table makes another one of the same location" if kind == OBJECTS else "it is made again by its definition"
+        raise Unsupported(f"{source.name} is of type {kind}, and no clone is made of it: {instead}", feature=kind)
+    if source.fallback_branch is not None:
+        raise InvalidOption(
+            f"{source.name} is read together with its branch {source.fallback_branch!r}, and a clone is of one branch: reset scan.fallback-branch or "
+            "scan.primary-branch first",
+            key="scan.fallback-branch",
+            value=source.fallback_branch,
+        )
+
+
+def _state(source: Handle, at: int | str | datetime | None) -> State:
+    known = schemas.all(source)
+    if at is None:
+        snapshot = snapshots.latest(source)
+    else:
+        snapshot = tagging.source(source, at)
+        known = [schema for schema in known if schema.id <= snapshot.schema_id]
+    return State([_moved(schema, source.world.now_ms()) for schema in known], snapshot)
+
+
+def _moved(schema: TableSchema, now_ms: int) -> TableSchema:
+    """A schema of the clone, made now: that also tells the claims of two clones to one place apart."""
+    kept = {key: value for key, value in schema.options.items() if not (key in _OF_PLACES or key.startswith(f"{_OF_PLACES[-1]}."))}
+    return replace(schema, options=Frozen(kept), time_millis=now_ms)
+
+
+# ---- what is copied ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _files(source: Handle, target: Ground, state: State) -> Snapshot | None:
+    """Copies the files of the snapshot and writes manifests that name them; the snapshot of the clone."""
+    if state.snapshot is None:
+        return None
+    here = replace(source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY).with_schema(state.schemas[-1])
+    live = manifest_reader.live(source, state.snapshot)
+    indexes = manifest_reader.index_entries(source, state.snapshot)
+    moved_indexes = [replace(entry, external_path=None) for entry in indexes]
+    pairs = _data(source, here, live)
+    pairs += zip((deletion_vector_reader.index_path(source, one) for one in indexes), (deletion_vector_reader.index_path(here, one) for one in moved_indexes), strict=True)
+    statistics = state.snapshot.statistics if here.schema.id == state.snapshot.schema_id else None
+    if statistics is not None:
+        pairs.append((source.layout.statistics(statistics), here.layout.statistics(statistics)))
+    is_remote = source.storage.is_remote or here.storage.is_remote
+    each(lambda pair: atomic_create.copied(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
+    found = atomic_create.snapshot(here, live.without_external_paths(), moved_indexes)
+    return replace(found, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
+
+
+def _data(source: Handle, here: Handle, live: Entries) -> list[tuple[str, str]]:
+    """Where each data file is and is to be, and what lies beside it."""
+    pairs: list[tuple[str, str]] = []
+    beside = live.column("extra_files").to_pylist()  # scalar: one a file
+    for old, new, extra in zip(paths.data_file_paths(source, live), paths.data_file_paths(here, live.without_external_paths()), beside, strict=True):
+        pairs += [(old, new), *((source.layout.extra_file(old, name), here.layout.extra_file(new, name)) for name in extra)]
+    return pairs

@@ -1,0 +1,84 @@
+"""Incremental clustering of append tables without buckets: the runs of each partition that are due are sorted anew, in one COMPACT snapshot.
+
+Rows appended meanwhile stay, in level 0. Where the caller chooses partitions, `clustering.history-partition.idle-to-full-sort` adds others that were not
+written to for so long, those that rest longest first, up to `clustering.history-partition.limit`: all their rows are sorted.
+
+Source: ENGINE.md 8.6; `IncrementalClusterManager`, `HistoryPartitionCluster`, `CompactProcedure`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.bucket import clustered, sort_order
+from lakekit.bucket.append_compaction import Place
+from lakekit.maintenance import append_files
+from lakekit.maintenance.append_files import BUCKET
+from lakekit.commit import abort
+from lakekit.data_file.file_names import file_names
+from lakekit.progress import work
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from lakekit.bucket.sort_order import Ordering
+    from lakekit.bucket.restore import Standing
+    from lakekit.lsm.compaction_picker import CompactionUnit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.commit_message import CommitMessage
+
+
+def cluster(handle: Handle, standing: Standing, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
+    """Messages of what was sorted. `is_chosen`: the caller named the partitions, so that others may be added for their age.
+
+    Raises `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file is left.
+    """
+    order = _ordering(handle)
+    units = {partition: clustered.due(handle, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
+    if is_chosen:
+        units |= {partition: clustered.due(handle, standing.bucket(partition, BUCKET).files, full=True) for partition in _idle(handle, standing, partitions)}
+    todo = {partition: unit for partition, unit in units.items() if unit is not None}
+    found: list[CommitMessage] = []
+    try:
+        with work(handle.world, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
+            for partition, unit in todo.items():
+                found += _clustered(handle, standing, partition, unit, order)
+                under_way.advance(len(unit.files))
+    except BaseException:
+        abort.abort(handle, found)
+        raise
+    return found
+
+
+def _ordering(handle: Handle) -> Ordering:
+    """The order that the options ask for; sorted group by group, it is that of the columns one after another (`IncrementalClusterCompact.localSort`)."""
+    if handle.options.clustering_incremental_mode == clustered.LOCAL:
+        return sort_order.clustering(handle.with_options({"clustering.strategy": "order"}))
+    return sort_order.clustering(handle)
+
+
+def _clustered(handle: Handle, standing: Standing, partition: bytes, unit: CompactionUnit, order: Ordering) -> Iterator[CommitMessage]:
+    restored = standing.bucket(partition, BUCKET)
+    gone = {file.name for file in unit.files}
+    vectors = append_files.vectors_of(handle, partition, restored, gone)
+    place = Place(handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    together = handle.options.clustering_incremental_mode != clustered.LOCAL
+    yield append_files.message(handle, partition, clustered.rewrite(place, unit, order, together=together))
+    yield from append_files.without(vectors, gone)
+
+
+def _idle(handle: Handle, standing: Standing, chosen: Collection[bytes]) -> list[bytes]:
+    """Partitions that are old enough to be sorted as a whole, and are not yet."""
+    options = handle.options
+    idle_ms = options.clustering_history_partition_idle_to_full_sort_ms
+    if idle_ms is None or not handle.schema.partition_keys:
+        return []
+    before = wall_clock_ms(handle.world.now_ms()) - idle_ms
+    last = options.level_count - 1
+    ages: list[tuple[int, bytes]] = []
+    for partition in {place[0] for place in standing.places()} - set(chosen):
+        times = [file.creation_time_ms or 0 for file in standing.bucket(partition, BUCKET).files if file.level < last]
+        if times and max(times) < before:
+            ages.append((max(times), partition))
+    return [partition for _, partition in sorted(ages)[: options.clustering_history_partition_limit]]

@@ -1,0 +1,172 @@
+"""Dedicated compaction: every bucket of a table, or of some partitions, in one commit.
+
+    asked for   ->   places of one snapshot: (partition, bucket)   ->   messages of some of them, here or in other processes   ->   one commit
+
+Writers that are told `write-only` leave their files to this; it may run beside them, since it only replaces files that are there, and a writer that only adds
+files conflicts with nothing (ENGINE 2.11, 5.5). Two compactions of one bucket at a time conflict: the second raises `Conflict` and changes nothing.
+
+Source: ENGINE.md 2.4, 2.11, 8.2 and 8.6; `CompactProcedure`, `CompactAction`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.bucket import clustered
+from lakekit.bucket.restore import Standing
+from lakekit.maintenance import append_files, chosen, cluster, postpone, rewrite, sort_compact
+from lakekit.commit import expired
+from lakekit.commit.committer import publish_once
+from lakekit.errors import Conflict, InvalidOption
+from lakekit.data_file.entry_damage import manifest_named
+from lakekit.metadata import feature_check, snapshots
+from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.write.table_writers import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from lakekit.bucket.sort_order import Ordering, Strategy
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.commit_message import CommitMessage
+    from lakekit.write.table_writers import Place
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A compaction as it was asked for. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
+
+    handle: Handle
+    commit_user: str
+    full: bool
+    order: Ordering | None
+    is_chosen: bool
+
+    @property
+    def goes_by_partition(self) -> bool:
+        """Whether what is done to a partition is done to all of it at once, and not bucket by bucket."""
+        return self.order is not None or not self.handle.has_buckets or self.handle.options.bucket == POSTPONE_BUCKET
+
+
+def compact(
+    handle: Handle,
+    *,
+    full: bool = False,
+    where: pl.Expr | str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: Strategy = "order",
+    idle_ms: int | None = None,
+) -> Commit:
+    """Compacts what the levels of each bucket ask for; `full`: each bucket to its highest level. `where` chooses partitions. `order_by` sorts all their rows.
+
+    `idle_ms`: only the partitions that got no file for so long.
+
+    Append tables that are clustered (`clustering.incremental`) have the runs sorted that are due.
+
+    Raises `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` where another compaction was faster, and what compacting raises; then nothing
+    changed.
+    """
+    if order_by is not None and idle_ms is not None:
+        raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
+    job = asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and handle.kind == "key":
+        if rewrite.waits_for_compaction(job.handle):
+            compact(handle, full=True, where=where)
+        return sort_compact.sort_keys(job.handle, job.order, where)
+    standing = Standing.of(job.handle, snapshots.latest(job.handle))
+    with manifest_named(job.handle, lambda: standing.snapshot):
+        made = messages(job, standing, places(job, standing, where, idle_ms=idle_ms))
+    return publish_once(job.handle, made, commit_user=job.commit_user)
+
+
+def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> Asked:
+    """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
+    feature_check.check_writable(handle)
+    if order_by is None and strategy != "order":
+        raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
+    handle = handle.with_options({"write-only": "false"})
+    if handle.has_buckets:
+        clustered.clusters_buckets(handle)
+    order = None if order_by is None else sort_compact.ordering(handle, order_by, strategy)
+    return Asked(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
+
+
+def places(job: Asked, standing: Standing, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[Place]:
+    """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
+    handle, there = job.handle, standing.places()
+    wanted = chosen.partitions(handle, (partition for partition, _ in there), where)
+    if idle_ms is not None:
+        wanted = chosen.rested(handle, standing.snapshot, wanted, idle_ms)
+    if job.order is None and handle.options.compaction_skip_expired_partitions:
+        wanted = {partition for partition in wanted if not expired.is_expired(handle, partition)}
+    return [place for place in there if place[0] in wanted]
+
+
+def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+    """Compacts some places: all of a partition's where it goes by partition.
+
+    `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
+    these places is left.
+    """
+    handle, partitions = job.handle, sorted({partition for partition, _ in some})
+    if job.order is not None:
+        return sort_compact.sort(handle, standing, job.order, partitions)
+    if handle.options.bucket == POSTPONE_BUCKET:
+        return postpone.place(handle, standing, partitions, job.commit_user, full=job.full)
+    if not handle.has_buckets and handle.options.clustering_incremental:
+        return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
+    if not handle.has_buckets:
+        return append_files.pack(handle, standing, partitions, full=job.full, share=share)
+    writers = Writers(handle, commit_user=job.commit_user, standing=standing)
+    try:
+        writers.compact_places(list(some), full=job.full)
+        return writers.prepare()
+    finally:
+        writers.drop()
+
+
+# ---- after writers that only add files ------------------------------------------------------------------------------------------------------
+
+
+def hides_new_files(handle: Handle) -> bool:
+    """Return whether readers see the rows of a new file, or its changelog, only after a compaction that the table's own writers run (ENGINE 2.6, 2.7)."""
+    options = handle.options
+    if handle.kind != "key" or not handle.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
+        return False
+    return options.needs_lookup or options.full_compaction_interval > 0
+
+
+def compact_written(handle: Handle, committed: Sequence[CommitMessage], *, identifier: int) -> None:
+    """Compact the buckets of committed messages as the table's own writers would have, where `hides_new_files`.
+
+    `identifier`: the number of the commit. Every n commits (`full-compaction.delta-commits`) all buckets that have new files are compacted fully, as
+    many commits as there were since.
+
+    Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay committed.
+    """
+    if not hides_new_files(handle):
+        return
+    interval = handle.options.full_compaction_interval
+    full = interval > 0 and (identifier == BATCH_IDENTIFIER or identifier % interval == 0)
+    if not full and not handle.options.needs_lookup:
+        return
+    written = {(message.partition, message.bucket) for message in committed}
+    for attempt in range(_ATTEMPTS):
+        job = asked(handle, full=full, where=None, order_by=None, strategy="order")
+        standing = Standing.of(job.handle, snapshots.latest(job.handle))
+        if full and interval > 1:
+            written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}
+        try:
+            publish_once(job.handle, messages(job, standing, sorted(written)), commit_user=job.commit_user)
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return

@@ -1,0 +1,209 @@
+"""Old snapshots and long-lived changelogs removed, with the files that nothing else needs.
+
+    earliest                        end                latest
+       1 ─── 2 ─── 3 ─── 4 ─── 5 ─── 6 ─── 7 ─── 8 ─── 9
+       └───── expired ─────────────┘ └─ retain_min, consumers, time ─┘
+
+Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves `changelog/changelog-N` behind.
+Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from lakekit.maintenance import consumers, removal, roots
+from lakekit.maintenance.arguments import whole
+from lakekit.maintenance.result import Expired, expired
+from lakekit.errors import InvalidOption, LakekitError
+from lakekit.metadata import snapshots
+from lakekit.model import hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakekit.maintenance.roots import Root
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """How many are kept at most and at least, those made since when, and how many go at once."""
+
+    most: int
+    fewest: int
+    since_ms: int
+    at_once: int
+
+    def __post_init__(self) -> None:
+        if self.most < self.fewest or self.fewest < 1:
+            msg = (
+                f"at most {self.most} and at least {self.fewest} are to be kept, which cannot be: give both retain_max and retain_min, the first not less than "
+                "the second, and neither 0 (the one that is not given is the table's option num-retained.max or num-retained.min)"
+            )
+            raise InvalidOption(msg, key="retain_max", value=str(self.most))
+
+
+def of_snapshots(handle: Handle) -> Retained:
+    """What the table's options say of snapshots."""
+    options = handle.options
+    since = handle.world.now_ms() - options.snapshot_time_retained_ms
+    return Retained(most=options.snapshot_num_retained_max, fewest=options.snapshot_num_retained_min, since_ms=since, at_once=options.snapshot_expire_limit)
+
+
+def of_changelogs(handle: Handle) -> Retained:
+    """What the table's options say of long-lived changelogs."""
+    fewest, most, age = handle.options.changelog_retained
+    return Retained(most=most, fewest=fewest, since_ms=handle.world.now_ms() - age, at_once=handle.options.snapshot_expire_limit)
+
+
+def given(retained: Retained, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> Retained:
+    """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
+    said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
+    counts = {name: whole(value, key) for name, (key, value) in said.items() if value is not None}
+    return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
+
+
+# ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def nothing_is_old(handle: Handle, retained: Retained, newest_id: int) -> bool:
+    """Whether it is sure that no snapshot expires, by the oldest one alone: a commit to a table with thousands of young snapshots lists none of them.
+
+    The hint that names the oldest is asked for proof. Over a network a listing is the cheaper question.
+    """
+    storage, layout = handle.storage, handle.layout
+    if storage.is_remote:
+        return False
+    with suppress(LakekitError):
+        first = hint.decode(storage.read(layout.earliest_hint, 0, 32))
+        if first is None or storage.exists(layout.snapshot(first - 1)):
+            return False
+        count = newest_id - first + 1
+        oldest = snapshots.find(handle, first)
+        return oldest is not None and count <= retained.most and (count <= retained.fewest or oldest.time_millis >= retained.since_ms)
+    return False
+
+
+def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
+    """Removes the snapshots that need not be retained. Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`).
+
+    `deletes`: who deletes the files that went with them; None: the storage, from here.
+    Raises what reading the roots of the table raises: then nothing was deleted.
+    """
+    roots.check_removable(handle)
+    known = snapshots.ids(handle)
+    low, end = _bounds(handle, retained, known)
+    if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(handle, low), retained)):
+        if known and not dry_run and not handle.storage.exists(handle.layout.earliest_hint):
+            _say_earliest(handle, known[0])
+        return Expired(table=handle.name, dry_run=dry_run)
+    everything = roots.every(handle)
+    own = [root for root in everything if root.branch == handle.layout.branch]
+    end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in known if number >= end] or [known[-1]]))
+    gone = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
+    stays = [_as_changelog(handle, root) for root in gone] if _outlived(handle, retained) else []
+
+    def drop() -> None:
+        for root in stays:
+            roots.write(handle, root.path, root.snapshot.to_json())
+        if stays:
+            with suppress(LakekitError):
+                handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
+        _keep_latest(handle, end, known[-1])
+        handle.storage.delete([root.path for root in gone])
+        _say_earliest(handle, end)
+
+    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+
+
+def _outlived(handle: Handle, retained: Retained) -> bool:
+    """Whether changelogs are kept longer than snapshots now are; what no option says of them is as for snapshots."""
+    options = handle.options
+    fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
+    longer = age is not None and handle.world.now_ms() - age < retained.since_ms
+    return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
+
+
+def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[int, int]:
+    """Where it begins to matter how old snapshots are, and the first snapshot that stays however old."""
+    if not known:
+        return 0, 0
+    low = max(known[-1] - retained.most + 1, known[0])
+    end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
+    options = handle.options
+    if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
+        end = min([end, *consumers.waiting(handle)])
+    return low, end
+
+
+def _is_young(snapshot: Snapshot | None, retained: Retained) -> bool:
+    """Whether a snapshot stays for its age, and all after it."""
+    return snapshot is not None and snapshot.time_millis >= retained.since_ms
+
+
+def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], numbers: range, retained: Retained, otherwise: int) -> int:
+    """The first of those numbers whose snapshot, or long-lived changelog, stays for its age; `otherwise`, where all are too old."""
+    found = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
+    return next((number for number in sorted(found) if number in numbers and _is_young(found[number], retained)), otherwise)
+
+
+def _say_earliest(handle: Handle, number: int) -> None:
+    with suppress(LakekitError):  # a hint is advice
+        handle.storage.put(handle.layout.earliest_hint, hint.encode(number))
+
+
+def _keep_latest(handle: Handle, end: int, newest: int) -> None:
+    """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
+    storage, path = handle.storage, handle.layout.latest_hint
+    with suppress(LakekitError):
+        said = hint.decode(storage.read(path, 0, 32))
+        if said is not None and said < end:
+            storage.put(path, hint.encode(newest))
+
+
+def _as_changelog(handle: Handle, root: Root) -> Root:
+    number = root.snapshot.id
+    return roots.Root(kind="changelog", branch=root.branch, name=str(number), path=handle.layout.changelog(number), snapshot=root.snapshot)
+
+
+# ---- changelogs ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
+    """Removes the long-lived changelogs that need not be retained; `delete_all`: every one. Snapshots count among those that are kept.
+
+    Raises as `expire_snapshots` does.
+    """
+    roots.check_removable(handle)
+    known, newest = snapshots.changelog_ids(handle), snapshots.latest_id(handle)
+    if not known or newest is None:
+        return Expired(table=handle.name, dry_run=dry_run)
+    numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(handle, retained, known, newest)
+    everything = roots.every(handle)
+    own = [root for root in everything if root.branch == handle.layout.branch and root.kind == "changelog"]
+    end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
+    gone = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
+    if not gone:
+        return Expired(table=handle.name, dry_run=dry_run)
+
+    def drop() -> None:
+        handle.storage.delete([root.path for root in gone])
+        with suppress(LakekitError):
+            if len(gone) == len(own):
+                handle.storage.delete([handle.layout.changelog_latest_hint, handle.layout.changelog_earliest_hint])
+            else:
+                handle.storage.put(handle.layout.changelog_earliest_hint, hint.encode(end))
+
+    found = removal.remove(handle, gone, everything, None if dry_run else drop)
+    return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+
+
+def _changelog_bounds(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> range:
+    """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
+    low = max(newest - retained.most + 1, known[0])
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.waiting(handle)]) + 1)

@@ -1,0 +1,199 @@
+"""Partitions whose time is over, dropped in commits of their own; and partitions said to be complete.
+
+    values-time     dt=2024-01-01 is as old as its values say (`partition.timestamp-pattern`, `partition.timestamp-formatter`); no time: it stays
+    update-time     as old as the newest file that was added or removed
+
+Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`, `SuccessFileMarkDoneAction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit import plugins
+from lakekit.maintenance.arguments import whole
+from lakekit.maintenance.result import Expired
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.committer import publish
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.data_file.paths import partition_path, partition_spec, partition_values
+from lakekit.metadata import feature_check, manifest_reader, snapshots
+from lakekit.model import partition as partitions
+from lakekit.model.manifest_entries import ADD
+from lakekit.model.partition_time import time_ms
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.commit_message import CommitMessage
+
+STRATEGIES = ("values-time", "update-time")
+_NEXT_BYTES = 100
+
+
+def expire(
+    handle: Handle,
+    expiration_ms: int | None = None,
+    *,
+    strategy: str | None = None,
+    pattern: str | None = None,
+    formatter: str | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+    by: Commit | None = None,
+) -> Expired:
+    """Drops the partitions that are older than `expiration_ms`; what is None is as the options `partition.*` say. The oldest go first, `most` at once.
+
+    `by`: the commit after which it is done. Its user and identifier drop the partitions too: to the job that made it they are its own doing, no other
+    writer's, and how far it has come is still told by a snapshot when that of its rows has expired.
+    Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
+    """
+    feature_check.check_writable(handle)
+    options = handle.options
+    age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
+    how = strategy or options.partition_expiration_strategy
+    if not handle.schema.partition_keys:
+        raise InvalidOption(f"{handle.name} is not partitioned, so no partition expires", key="partition.expiration-time")
+    if age is None:
+        raise InvalidOption(f"{handle.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time")
+    if how not in STRATEGIES:
+        raise InvalidOption(
+            f"partition.expiration-strategy is {how!r}; lakekit knows {' and '.join(STRATEGIES)}", key="partition.expiration-strategy", value=how
+        )
+    for key, text in (("timestamp_pattern", pattern), ("timestamp_formatter", formatter)):
+        if not isinstance(text, str | None):
+            raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
+    before = wall_clock_ms(handle.world.now_ms()) - age
+    found = _updated(handle)
+    texts = {row: _texts(handle, row) for row in found}
+    if how == "values-time":
+        said = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
+        over = [row for row in found if (time := _time(handle, row, texts[row], *said)) is not None and time < before]
+    else:
+        over = [row for row, time in found.items() if time is not None and time < before]
+    over.sort(key=lambda row: ",".join(texts[row]))
+    over = over[: options.partition_expiration_max_num if most is None else whole(most, "max_expires")]
+    if not dry_run:
+        size = options.partition_expiration_batch_size or len(over) or 1
+        for at in range(0, len(over), size):
+            user, identifier = (handle.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
+            publish(handle, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
+    return Expired(table=handle.name, partitions=tuple(partition_path(handle, row).strip("/") for row in over), dry_run=dry_run)
+
+
+def is_due(handle: Handle, *, ends: bool) -> bool:
+    """Whether it is time to look for expired partitions after a commit: once in `partition.expiration-check-interval`, the first time after a part of it.
+
+    `ends`: the commit is that of a batch job, after which `end-input.check-partition-expire` always has it looked for.
+    """
+    options = handle.options
+    if options.partition_expiration_time_ms is None or not handle.schema.partition_keys:
+        return False
+    interval = options.partition_expiration_check_interval_ms
+    if not interval or (ends and options.end_input_check_partition_expire):
+        return True
+    now, key = handle.world.now_ms(), ("partitions-looked-at", handle.storage, handle.layout.snapshot_dir)
+    last: int | None = handle.world.decoded.get(key)
+    if last is None:
+        last = now - interval * int(handle.world.new_id()[:6], 16) // 0xFFFFFF
+    due = now > last + interval
+    handle.world.decoded.put({key: now if due else last}, _NEXT_BYTES)
+    return due
+
+
+def _updated(handle: Handle) -> dict[bytes, int | None]:
+    """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
+    latest = snapshots.latest(handle)
+    if latest is None:
+        return {}
+    entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, latest), columns=("kind", "partition", "creation_time"))
+    frame: pl.DataFrame = pl.from_arrow(entries.table)  # type: ignore[assignment]
+    sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1)
+    found = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
+    return dict(found.select("partition", "creation_time").iter_rows())  # scalar: one a partition
+
+
+def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
+    """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
+    types = [field.type for field in handle.schema.partition_fields]
+    values = partition_values(handle, row)
+    spelt = partitions.text(values, types, default_name=handle.options.partition_default_name)
+    return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
+
+
+def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
+    values = partition_values(handle, row)
+    if any(value is None for value in (values if pattern is not None else values[:1])):
+        return None
+    return time_ms(handle.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
+
+
+# ---- complete ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Says that partitions are complete, in the ways of `partition.mark-done-action`.
+
+    `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service: `maintenance.mark_done` has a module for each.
+    Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
+    `StorageFailed` for a service that does not answer.
+    """
+    ways = _ways(handle)
+    some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
+    return _marked(handle, ways, [_directory(handle, spec) for spec in some])
+
+
+def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list[str]:
+    """Says that the partitions that a batch wrote to are complete. Where readers wait for compaction, those that it only compacted count too.
+
+    Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
+    """
+    ways = _ways(handle)
+    options = handle.options
+    waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
+    rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
+    return _marked(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
+
+
+def _ways(handle: Handle) -> list[Any]:
+    """The modules of `maintenance.mark_done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
+    known, found = plugins.names("maintenance/mark_done"), []
+    for action in dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")):
+        if action not in known:
+            raise Unsupported(
+                f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
+                feature="procedure.mark_partition_done",
+            )
+        way: Any = plugins.load("maintenance/mark_done", action)
+        way.check(handle)
+        found.append(way)
+    return found
+
+
+def _marked(handle: Handle, ways: Sequence[Any], directories: list[str]) -> list[str]:
+    for directory in directories:
+        for way in ways:
+            way.mark(handle, directory)
+    return directories
+
+
+def _directory(handle: Handle, spec: Mapping[str, Any]) -> str:
+    if not isinstance(spec, Mapping):
+        raise InvalidOption(f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}", key="partitions")
+    keys = handle.schema.partition_keys
+    if set(spec) != set(keys) or not keys:
+        has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"
+        raise InvalidOption(f"{dict(spec)!r} is no partition of {handle.name}: {has}", key="partitions")
+    from_spec = partition_spec(handle, spec)
+    types = [field.type for field in handle.schema.partition_fields]
+    options = handle.options
+    values = [from_spec[at] for at in range(len(keys))]
+    texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
+    return partitions.path(keys, texts).strip("/")

@@ -1,0 +1,49 @@
+"""Manifests merged as far as they go: a COMPACT snapshot whose rows are those of the one before, and whose plans open fewer files.
+
+    base + delta of the newest snapshot   m1 m2 m3 … m40   ->   base of the next one   m41        delta: nothing
+
+Every commit merges small manifests once there are many; this does it now, and forgets the entries of files that are gone.
+
+Source: ENGINE.md 5.3; `FileStoreCommitImpl.compactManifest`, `ManifestFileMerger`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.commit import try_commit, manifest_writer, committer
+from lakekit.commit.try_commit import Merged, Step
+from lakekit.commit.changes import NOTHING, Changes
+from lakekit.commit.draft import Draft
+from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
+
+if TYPE_CHECKING:
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+
+_ALL = {"manifest.full-compaction-threshold-size": "1 b", "manifest.merge-min-count": "1"}
+"""Options under which every small manifest, and every one with a deletion, is merged."""
+
+
+def compact(handle: Handle) -> Commit:
+    """Merges the manifests of the newest snapshot; without a snapshot that are fewer already, none is made.
+
+    Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
+    """
+    feature_check.check_writable(handle)
+    handle = handle.with_options(_ALL)
+    latest = snapshots.latest(handle)
+    job = try_commit.job_alone(handle, latest)
+    if latest is None:
+        return committer.outcome(job, [])
+    draft, before = Draft(handle), meta.manifest_files(handle, latest)
+    try:
+        after = manifest_writer.merged(draft, before)
+    except BaseException:
+        draft.discard()
+        raise
+    if after == before:
+        draft.discard()
+        return committer.outcome(job, [])
+    step = Step(changes=Changes(kind="COMPACT", delta=NOTHING, changelog=NOTHING))
+    return committer.outcome(job, [try_commit.run(job, step, draft, latest, Merged(before, after))])

@@ -1,0 +1,220 @@
+"""A table made of data files that others wrote: they become its files as they are, in one snapshot.
+
+    dt=…/bucket-0/data-<uuid>-0.parquet      a copy of each file under a new name, or a second name of it where it is to be moved anyway
+    schema/schema-0 …                        what files hold that have narrower types than the table, a schema each; the table's own is the last
+    one snapshot 1, APPEND                   row counts, null counts and bounds, a sequence number a row, as of files that were appended
+
+A copy is never a hard link: who writes the source on in place would change the table. Bounds are what footers tell for sure, else what the rows say, read a
+column at a time. Of a partition column that files lack nothing is said, by which readers know (`data_file.unheld`); a file that has it must have its folder's value
+in every row.
+
+Source: ENGINE.md 11; `FileMetaUtils`, `Migrator`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.maintenance import atomic_create
+from lakekit.maintenance.atomic_create import State
+from lakekit.codec import binary_row
+from lakekit.columns import col
+from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
+from lakekit.data_file import paths, reader, shape as shapes
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.file_metadata import NONE, Collecting
+from lakekit.format import external_reader
+from lakekit.format.polars_types import polars_type
+from lakekit.format.told import Told
+from lakekit.metadata import feature_check, schemas as known_schemas
+from lakekit.metadata.table_context import opened
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFile
+from lakekit.model.manifest_entries import ADD
+from lakekit.options.frozendict import EMPTY
+from lakekit.options.table_options import TableOptions
+from lakekit.storage.linked import linked
+from lakekit.world import each, wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Storage
+    from lakekit.types import DataType, Field
+
+_UNAWARE_BUCKET, _NO_BUCKETS = 0, -1
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A file to take over: where it is, what its footer told, and which of the table's schemas it was written with.
+
+    `values` are those of its partition, as rows hold them; `names` the columns that it holds, `told` those whose null count and bounds are known, `inside`
+    its own types of partition columns that it holds too.
+    """
+
+    path: str
+    size_bytes: int
+    row_count: int
+    format_name: str
+    values: tuple[object, ...]
+    names: frozenset[str]
+    told: Mapping[str, Told]
+    schema_id: int
+    inside: Mapping[str, DataType] = EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """A file, the partition it comes into, and what the table will say of it."""
+
+    taken: Taken
+    partition: bytes
+    file: DataFile
+
+
+def migrate(storage: Storage, files: Sequence[Taken], schemas: Sequence[TableSchema], target: Ground, *, move: bool) -> TableSchema:
+    """Makes a table of files at a place where nothing is; its schema. `move`: files may get a second name in place of a copy; the first one stays.
+
+    Raises `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that is to blame, `Unsupported` for options of tables that lakekit does not write,
+    `StorageFailed`; then there is no table, and every file is where it was.
+    """
+    atomic_create.check_place(target)
+    handle = opened(target, schemas[-1])
+    feature_check.check_writable(handle)
+    names, rows = file_names(handle), [one for one in files if one.row_count]
+    partitions = [_partition(handle, one) for one in rows]
+    known = {schema.id: replace(opened(target, schema), storage=storage) for schema in schemas}
+    plain = [_file(one, names.next(one.format_name), handle.world.now_ms()) for one in rows]
+    described = each(lambda at: _described(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote)
+    placed = [_Placed(taken=one, partition=row, file=file) for one, row, file in zip(rows, partitions, described, strict=True)]
+    try:
+        return atomic_create.put(target, "migrate", lambda place: State(schemas, _snapshot(storage, opened(place, schemas[-1]), placed, move=move)))
+    except CommitStateUnknown:
+        raise
+    except BaseException:
+        with suppress(LakekitError):
+            if not known_schemas.ids(target):
+                target.storage.delete(_paths(handle, placed))
+        raise
+
+
+def _paths(here: Handle, placed: Sequence[_Placed]) -> list[str]:
+    return [paths.data_file_path(here, one.partition, _UNAWARE_BUCKET, one.file) for one in placed]
+
+
+def _partition(handle: Handle, one: Taken) -> bytes:
+    types = [field.type for field in handle.schema.partition_fields]
+    return binary_row.with_arity(binary_row.encode(one.values, types), len(types)) if types else EMPTY_ROW
+
+
+def _snapshot(storage: Storage, here: Handle, placed: Sequence[_Placed], *, move: bool) -> Snapshot | None:
+    """Copies the files; the snapshot that has them."""
+    if not placed:
+        return None
+    paths = _paths(here, placed)
+    is_remote = storage.is_remote or here.storage.is_remote
+
+    def put(at: int) -> None:
+        source = placed[at].taken.path
+        if not (move and linked(storage, source, here.storage, paths[at])):
+            atomic_create.copied(storage, source, here.storage, paths[at])
+        if here.storage.size(paths[at]) != placed[at].file.size_bytes:
+            raise StorageFailed(f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there", path=source)
+
+    each(put, range(len(placed)), waiting=is_remote)
+    return atomic_create.snapshot(here, columns_of.of_rows([(ADD, one.partition, _UNAWARE_BUCKET, _NO_BUCKETS, one.file) for one in placed]))
+
+
+# ---- what is said of a file ----------------------------------------------------------------------------------------------------------------
+
+
+def _file(one: Taken, name: str, now_ms: int) -> DataFile:
+    """What is known of a file before its columns are looked at."""
+    return DataFile(
+        name=name,
+        size_bytes=one.size_bytes,
+        row_count=one.row_count,
+        max_sequence_number=one.row_count - 1,
+        schema_id=one.schema_id,
+        creation_time_ms=wall_clock_ms(now_ms),
+        delete_row_count=0,
+        source=APPEND_SOURCE,
+    )
+
+
+def _described(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> DataFile:
+    """The file with the statistics that the table's options ask for. A row of every column is looked at: what nobody could read is found out now."""
+    options = TableOptions.parse({**handle.options.given, "file.format": one.format_name})
+    shape = shapes.shape_of(replace(handle, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
+    keys = handle.schema.partition_keys
+    held = [field for field in handle.schema.fields if field.name in one.names and field.name not in keys]
+    told = {name: one.told[name] for name in one.told.keys() - set(keys)}
+    told |= {name: _all_null(one) for name in handle.schema.names if name not in one.names}
+    told |= {name: _all_same(column, handle.schema.field(name), one) for name, column in _constants(handle, partition).items()}
+    modes = [NONE if field.name in keys and field.name not in one.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
+    asked = [field for field in held if field in shape.collected and field.name not in told]
+    collecting = Collecting(shape.collected, told)
+    with _blamed(handle, one):
+        reader.scan_files(handle, [file], [one.path], held).head(1).collect()
+        if asked:
+            for frame in reader.scan_files(handle, [file], [one.path], asked).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+                collecting.add(frame)
+        _check_inside(handle, one, partition, file)
+    return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
+
+
+def _constants(handle: Handle, partition: bytes) -> dict[str, pl.Series]:
+    """The values of a partition, a row of each."""
+    fields = handle.schema.partition_fields
+    columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
+    return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
+
+
+def _all_same(column: pl.Series, field: Field, one: Taken) -> Told:
+    """What is known of a column whose rows are all this one."""
+    told = Told()
+    told.add(column, field.type)
+    told.nulls *= one.row_count
+    return told
+
+
+def _all_null(one: Taken) -> Told:
+    told = Told()
+    told.nulls = one.row_count
+    return told
+
+
+def _check_inside(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> None:
+    """Raises `SchemaMismatch` where a row has another value in a partition column than its folder says: it would be lost."""
+    if not one.inside:
+        return
+    own = replace(handle.schema, fields=tuple(replace(field, type=one.inside.get(field.name, field.type)) for field in handle.schema.fields))
+    frame = reader.scan_files(handle.with_schema(own), [file], [one.path], own.fields_of(one.inside))
+    said = _constants(handle, partition)
+    differs = [col(name).cast(said[name].dtype, strict=False).ne_missing(pl.lit(said[name]).first()).any() for name in one.inside]
+    for name, wrong in frame.select(differs).collect().to_dict(as_series=False).items():  # scalar: one a partition column
+        if wrong[0]:
+            msg = f"{one.path}: rows have another value in column {name} than their folder says, {said[name].item()!r}, which the table would go by"
+            raise SchemaMismatch(f"{msg}. Move the file to the right folder, or drop the column from it", column=name)
+
+
+@contextmanager
+def _blamed(handle: Handle, one: Taken) -> Iterator[None]:
+    """What Polars says of a file that it cannot read as the table's, with the file's name."""
+    try:
+        with reader.refused(handle, [one.path]):
+            yield
+    except LakekitError:
+        raise
+    except external_reader.FOREIGN as wrong:
+        raise SchemaMismatch(f"{one.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write it anew") from wrong

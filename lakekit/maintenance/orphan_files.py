@@ -1,0 +1,366 @@
+"""Files that nothing refers to, left by writers that died: found by name, and removed when they are old.
+
+    list the files ─▶ read all roots ─▶ all roots again ─▶ old files that no root names
+                                        changed: what came is read too
+
+Files are listed before the roots are read, so that whatever a commit adds meanwhile is no candidate; roots are read until they stay the same; a root that
+cannot be read stops everything (RELIABILITY D5, D6). Ages are told by the clock of the storage, not by this machine's. What counts is the name: a file
+that any snapshot, tag or long-lived changelog of any branch names, added or deleted, stays.
+
+An external root is left out: nothing in its paths tells the files of two tables apart that share it, and what one of them does not name may be a live file of
+the other. The caller who knows that a root is this table's alone says so (`external`); one that lies in the folder of another table is refused all the same.
+
+Source: ENGINE.md 5.14, `OrphanFilesClean`, `LocalOrphanFilesClean`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.maintenance import branches, roots
+from lakekit.maintenance.check import history
+from lakekit.maintenance.check.findings import Notes
+from lakekit.maintenance.arguments import before_ms
+from lakekit.maintenance.reachability import is_changelog
+from lakekit.errors import Conflict, Corrupt, InvalidOption
+from lakekit.metadata import manifest_reader, schemas
+from lakekit.model.table_paths import Layout, without_scheme
+from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
+from lakekit.storage import confined
+from lakekit.storage.local import LocalStorage
+from lakekit.storage.protocol import FileMissing
+from lakekit.world import caution, each_small
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from typing import Literal
+
+    from lakekit.maintenance.roots import Root
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifests import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Stat
+
+    Which = Literal["all", "base", "delta", "changelog"]
+    Lists = Callable[[Sequence[str]], list[list[Stat]]]
+    Deletes = Callable[[Sequence[str]], None]
+
+AGE_MS = 24 * 3_600_000
+"""Younger files may belong to a commit that is under way."""
+_CLOCK = ".clock-"
+_HINTS = frozenset({"LATEST", "EARLIEST"})
+_HELD_ELSEWHERE = (".managed.blob", ".blobref", ".blob")
+"""Ends of names of files that other files refer to, not manifests: packs of values, references to them, and values of their own. None of them is an orphan."""
+_MANY = 100
+"""So many files have to be in question before their share of all is suspicious: beside the few files of a small table, those of one writer that died are more
+than half. That its snapshots were lost is told by their row, whatever its size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """The files of a directory that are of a kind, by name. `seen`: what the listing said of each; None: nothing but that they are there."""
+
+    kind: str
+    directory: str
+    names: Sequence[str]
+    seen: Mapping[str, Stat] | None
+
+    def only(self, wanted: Callable[[str], bool]) -> _Listed:
+        """Those of them whose names are wanted."""
+        return replace(self, names=[name for name in self.names if wanted(name)])
+
+
+def remove(
+    handle: Handle,
+    *,
+    older_than: str | datetime | timedelta | None,
+    dry_run: bool,
+    force: bool,
+    external: bool = False,
+    lists: Lists | None = None,
+    deletes: Deletes | None = None,
+) -> pl.DataFrame:
+    """The orphans that are older than that, removed unless `dry_run`; see `Table.remove_orphans`.
+
+    `external`: whether external roots are looked at too; they must be allowed, and no other table may have files there. `lists` and `deletes`: who lists
+    the directories of partitions and buckets, and deletes files; None: the storage, from here.
+    """
+    roots.check_removable(handle)
+    outside = _external_roots(handle, external=external)
+    limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
+    unfinished = _unfinished_branches(handle, limit_ms)
+    listed, directories = _listed(handle, outside, lists)
+    needed = _needed(handle)
+    gone = [
+        (one.kind, file)
+        for one in listed
+        for file in _looked_at(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_HELD_ELSEWHERE)))
+        if file.modified_ms < limit_ms
+    ]
+    if not force:
+        _check_suspicious(handle, len(gone), sum(len(one.names) for one in listed), needed)
+    if not dry_run and gone:
+        (deletes or handle.storage.delete)([file.path for _, file in gone])
+    temporary = {file.path for _, file in gone}
+    gone += [("branch", file) for files in unfinished.values() for file in files if file.path not in temporary]
+    if not dry_run:
+        for branch in unfinished:
+            branches.drop(handle, branch)
+        old = [one.path for one in directories if one.modified_ms < limit_ms]
+        handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
+    return _told(gone)
+
+
+def _unfinished_branches(handle: Handle, limit_ms: int) -> dict[str, list[Stat]]:
+    """Return the branches that were begun and never finished, with their files. Raises `Corrupt` for another one without schema."""
+    found = {}
+    for branch in roots.branches(handle):
+        if schemas.ids(roots.on(handle, branch)):
+            continue
+        files = branches.find_unfinished(handle, branch, limit_ms)
+        if files is None:
+            msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
+            raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
+        found[branch] = files
+    return found
+
+
+def _looked_at(handle: Handle, listed: _Listed) -> list[Stat]:
+    """How large and how old files are; those that went meanwhile are left out. Who looks late sees no file older than it was when it was listed."""
+    if listed.seen is not None:
+        return [listed.seen[name] for name in listed.names]
+    looked_at = [handle.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
+    return [one for one in looked_at if one is not None and not one.is_dir]
+
+
+def _told(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
+    files = [file for _, file in gone]
+    found = pl.DataFrame(
+        {
+            "path": pl.Series([file.path for file in files], dtype=pl.String),
+            "kind": pl.Series([kind for kind, _ in gone], dtype=pl.String),
+            "size_bytes": pl.Series([file.size_bytes for file in files], dtype=pl.Int64),
+            "modified": pl.Series([file.modified_ms for file in files], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        }
+    )
+    return found.sort("path")
+
+
+def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -> None:
+    """Raises `Conflict` where so much would go that something else must be wrong, and where snapshots are lost, whose files they may be."""
+    if not gone:
+        return
+    _check_history(handle)
+    if needed and (gone <= _MANY or 2 * gone <= total):
+        return
+    why = f"{gone} of {total} files of {handle.name} would go" if needed else f"no snapshot, tag or changelog of {handle.name} refers to any file"
+    msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
+    raise Conflict(msg)
+
+
+def _check_history(handle: Handle) -> None:
+    for branch in roots.branches(handle):
+        notes = Notes()
+        history.check(roots.on(handle, branch), notes)
+        for one in notes.problems:
+            msg = f"{one.what} in branch {branch} of {handle.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
+force=True removes them all the same"
+            raise Conflict(msg)
+
+
+# ---- how old ---------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int:
+    """Files made before go. Raises `InvalidOption` for a time that is not past."""
+    limit_ms = before_ms(older_than, "older_than", now_ms)
+    if limit_ms is None:
+        return now_ms - AGE_MS
+    if limit_ms > now_ms:
+        msg = f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the past; without one it is a day ago"
+        raise InvalidOption(msg, key="older_than", value=str(older_than))
+    return limit_ms
+
+
+def _storage_time_ms(handle: Handle) -> int:
+    """What time it is where files get theirs: that of a file made now."""
+    path = f"{handle.root.rstrip('/')}/{_CLOCK}{handle.world.new_id()}"
+    try:
+        handle.storage.put(path, b"")
+        seen = handle.storage.stat(path)
+    finally:
+        handle.storage.delete([path])
+    return handle.world.now_ms() if seen is None else seen.modified_ms
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _listed(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+    """Every file that could be one, and the directories of buckets and partitions."""
+    layout = handle.layout
+    found = [
+        _files(handle, kind, directory)
+        for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir))
+    ]
+    for branch in roots.branches(handle):
+        of = roots.on(handle, branch).layout
+        found += [_temporary(handle, of.snapshot_dir, "snapshot-"), _temporary(handle, of.changelog_dir, "changelog-")]
+        found += [
+            _cut_off(handle, directory, prefix) for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
+        ]
+    found += [_cut_off(handle, layout.root, _CLOCK, ""), _cut_off(handle, layout.root, f".{_CLOCK}")]
+    files, directories = _data(handle, outside, lists)
+    return [*found, *files], directories
+
+
+def _files(handle: Handle, kind: str, directory: str) -> _Listed:
+    """The files of a directory. On a disk nothing is asked of each of them: only of those that no root names will it matter how old they are."""
+    storage = handle.storage
+    if isinstance(storage, LocalStorage):
+        return _Listed(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
+    return _of_kind(kind, directory, storage.list(directory))
+
+
+def _of_kind(kind: str, directory: str, listed: Sequence[Stat]) -> _Listed:
+    seen = {one.name: one for one in listed if not one.is_dir}
+    return _Listed(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
+
+
+def _temporary(handle: Handle, directory: str, prefix: str) -> _Listed:
+    """Files among snapshots that are neither one nor a hint."""
+    return _files(handle, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
+
+
+def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") -> _Listed:
+    """Files that a process was writing when it died, where others keep files of their own."""
+    return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
+
+
+def _external_roots(handle: Handle, *, external: bool) -> list[str]:
+    """Return the external roots whose files are looked at. Raises `LocationNotAllowed`, and `Conflict` for a root in the folder of another table."""
+    named = handle.layout.external_roots
+    if not external:
+        if named:
+            shown = ", ".join(named)[:200]
+            caution(f"{shown} of {handle.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
+        return []
+    found = []
+    for location in named:
+        handle.check_location(location, EXTERNAL_PATHS)
+        root = without_scheme(location).rstrip("/")
+        own = is_at_or_below(root, handle.root.rstrip("/"))
+        above = [] if own else [root.rsplit("/", count)[0] for count in range(root.count("/") - 2 * ("://" in root))]
+        other = next((one for one in above if _has_schema(handle, one)), None)
+        if other is not None:
+            raise Conflict(
+                f"the external root {location} of {handle.name} lies in {other}, the folder of another table, whose files would be taken for orphans: "
+                f"nothing was removed. Take it out of {EXTERNAL_PATHS}, or leave external out"
+            )
+        found.append(root)
+    return found
+
+
+def _has_schema(handle: Handle, directory: str) -> bool:
+    layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
+    storage = confined(handle.storage, directory)
+    return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
+
+
+def _data(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+    """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
+    layout, storage = handle.layout, handle.storage
+    side_by_side = partial(each_small, is_remote=storage.is_remote)
+    below = partial(side_by_side, storage.list) if lists is None else lists
+    tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
+    places: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
+    seen: list[Stat] = []
+    for _ in handle.schema.partition_keys:
+        partitions = [one for some in below(places) for one in some if one.is_dir and "=" in one.name]
+        seen += partitions
+        places = [one.path for one in partitions]
+    buckets = [one for some in below(places) for one in some if one.is_dir and one.name.startswith("bucket-")]
+    paths = [bucket.path for bucket in buckets]
+    if lists is None:
+        return side_by_side(partial(_files, handle, "data"), paths), [*seen, *buckets]
+    return [_of_kind("data", path, some) for path, some in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
+
+
+# ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _needed(handle: Handle) -> set[str]:
+    """The names of all files that any root names. Raises `Conflict` where roots change faster than they can be read, and what reading raises."""
+    names: set[str] = set()
+    known: dict[str, Snapshot] = {}
+    for _ in range(roots.ATTEMPTS + 2):
+        now = roots.every(handle)
+        fresh = [root for root in now if known.get(root.path) != root.snapshot]
+        if known and not fresh:
+            return names
+        try:
+            names |= _names(handle, fresh, roots.oldest(now))
+        except FileMissing as missing:
+            if any(handle.storage.stat(root.path) is None for root in fresh):
+                continue  # expired while it was read: it is looked at again which roots there are
+            msg = f"{missing.path} is missing, which a snapshot, tag or changelog of {handle.name} needs: what else is lost cannot be told, and nothing is \
+removed. t.check() says more"
+            raise Corrupt(msg, path=missing.path) from missing
+        known |= {root.path: root.snapshot for root in now}
+        if not now:
+            return names
+    raise Conflict(f"snapshots of {handle.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
+
+
+def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set[str]:
+    """Lists, manifests, data files with what lies beside them, index manifests, index files and statistics of some roots."""
+    found: set[str] = set()
+    index: dict[str, Snapshot] = {}
+    for root in some:
+        snapshot = root.snapshot
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
+        if snapshot.index_manifest is not None and root.kind != "changelog":
+            index[snapshot.index_manifest] = snapshot
+    deltas = [root.snapshot for root in some if root.kind == "changelog" and is_changelog(handle, root)]
+    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _whose(handle, root)]
+    manifest_reader.read_lists(handle, [*pairs, *((snapshot, "base") for snapshot in deltas)])
+    for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
+        with suppress(FileMissing):
+            found |= {name for file in manifest_reader.manifest_files(handle, snapshot, "base") for name in (file.name, *file.extra_files)}
+    listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
+    entries = manifest_reader.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
+    found.update(name for file in listed.values() for name in file.extra_files)
+    found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
+    for snapshot in index.values():
+        found |= {entry.file_name for entry in manifest_reader.index_entries(handle, snapshot)}
+    return found
+
+
+def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[ManifestFile]:
+    """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
+    found: list[ManifestFile] = []
+    for which in _whose(handle, root):
+        try:
+            found += manifest_reader.manifest_files(handle, root.snapshot, which)
+        except FileMissing:
+            if which != "delta" and not (which == "changelog" and root.path in oldest):
+                raise
+    return found
+
+
+def _whose(handle: Handle, root: Root) -> tuple[Which, ...]:
+    """The lists that a root keeps whole.
+
+    A long-lived changelog without a list of its own is its delta, where that is still there; in tables that have a changelog producer it is nothing, and what
+    lies there of its delta was left by an expiry that died.
+    """
+    if root.kind == "changelog":
+        return ("delta",) if is_changelog(handle, root) else () if root.snapshot.changelog_manifest_list is None else ("changelog",)
+    return ("all", "changelog") if root.kind == "snapshot" else ("all",)

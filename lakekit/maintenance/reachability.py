@@ -1,0 +1,358 @@
+"""Which files only some roots need: what may go together with snapshots, tags or long-lived changelogs.
+
+    only_needed_by(handle, gone, kept)     files that a root of `gone` refers to and no root of `kept` does; nothing is changed
+
+What a root needs:
+
+    snapshot    both manifest lists, their manifests and live files; changelog list, its manifests and files; index manifest and index files; statistics
+    tag         the same without the changelog
+    changelog   the changelog list and what is in it; where the table has no changelog producer, base and delta list, and the files of the delta that a
+                flush made: they are the changelog
+
+A row of snapshots of which each goes on from the one before is looked at in steps: a file that went is named by a DELETE of the next snapshot, and what the
+later ones hold is live at the first or added since. That one goes on from another shows in its base list, which names all manifests of that one and no
+others; numbers tell nothing: main may have gone forward to a branch whose first snapshots had expired. Each list and each manifest is read once, many side by
+side. A root of `kept` that cannot be read raises; of one that goes, files that are gone already are passed over.
+Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`, `ChangelogDeletion`, `FileDeletionBase`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.maintenance import roots
+from lakekit.commit import partition_ranges
+from lakekit.data_file import deletion_vector_reader, paths
+from lakekit.metadata import manifest_reader
+from lakekit.model import manifest_entries as columns_of
+from lakekit.model.manifest_entries import ADD, DELETE, Entries
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Literal
+
+    from numpy.typing import NDArray
+
+    from lakekit.maintenance.roots import Root
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifests import ManifestFile
+
+    Which = Literal["base", "delta", "changelog"]
+
+_FLUSH = 0
+_AT_ONCE = 200_000
+"""So many entries are decoded before those that do not matter are dropped."""
+_COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
+"""What is asked of a file that goes: where it and what lies beside it are, and how large it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unneeded:
+    """Paths of files, each with its size in bytes. `data`: data and changelog files and what lies beside them; `metadata`: lists, manifests, statistics."""
+
+    data: dict[str, int] = field(default_factory=dict)
+    index: dict[str, int] = field(default_factory=dict)
+    metadata: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them, data first."""
+        return [*self.data, *self.index, *self.metadata]
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take together."""
+        return sum(sum(part.values()) for part in (self.data, self.index, self.metadata))
+
+
+def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Unneeded:
+    """The files that may go with the roots `gone` while those of `kept` stay.
+
+    Raises `FileMissing`, `Corrupt`, `Unsupported` where what a root needs cannot be told: nothing may be deleted then.
+    """
+    if not gone:
+        return Unneeded()
+    _read_lists(handle, [*gone, *kept])
+    lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
+    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
+        lists.pop(path, None)
+    data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
+    index, index_manifests = _index(handle, gone, kept)
+    return Unneeded(
+        data=_sized(handle, data),
+        index=_sized(handle, index),
+        metadata=_sized(handle, {**lists, **index_manifests, **_statistics(handle, gone, kept)}),
+    )
+
+
+def _sized(handle: Handle, paths: dict[str, int | None]) -> dict[str, int]:
+    """The paths with their sizes; where nobody said one, files that are not there are left out."""
+    found: dict[str, int] = {}
+    for path, size_bytes in paths.items():
+        if size_bytes is not None:
+            found[path] = size_bytes
+        elif (seen := handle.storage.stat(path)) is not None and not seen.is_dir:
+            found[path] = seen.size_bytes
+    return found
+
+
+# ---- rows of snapshots ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _by_place(some: Iterable[Root]) -> dict[tuple[str, int], Root]:
+    """Snapshots by branch and number."""
+    return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
+
+
+def _starts(handle: Handle, kept: Sequence[Root]) -> tuple[list[Root], list[Root]]:
+    """The roots of which everything is looked at, and the snapshots that go on from another one, of which only what they added.
+
+    A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
+    """
+    places_of = _by_place(kept)
+    starts: list[Root] = []
+    steps: list[Root] = []
+    for root in kept:
+        same = places_of.get((root.branch, root.snapshot.id))
+        if root.kind == "tag" and (same is None or same.snapshot != root.snapshot):
+            starts.append(root)
+    before: tuple[tuple[str, int], set[str]] | None = None
+    for (branch, number), root in sorted(places_of.items()):
+        base, delta = ({file.name for file in manifest_reader.manifest_files(handle, root.snapshot, which)} for which in ("base", "delta"))
+        (steps if before == ((branch, number - 1), base) else starts).append(root)
+        before = (branch, number), base | delta
+    return starts, steps
+
+
+# ---- data files ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Files:
+    """Entries of manifests about some files only. Each manifest is read once, many together; those of other partitions are not read."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self._found: dict[str, Entries] = {}
+        self._names = pa.array([], pa.string())
+        self._partitions: list[partition_ranges.Values] = []
+
+    def about(self, wanted: Entries) -> None:
+        """From now on only entries of these files count."""
+        self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
+        fields = self.handle.schema.partition_fields
+        self._partitions = partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
+
+    def of(self, listed: Iterable[ManifestFile]) -> Entries:
+        """The entries of some manifests, in their order."""
+        files = self._concerned(listed)
+        for some in _some([file for file in files if file.name not in self._found]):
+            parts = manifest_reader.read_each(self.handle, some)
+            self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
+        return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
+
+    def once(self, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+        """The entries of manifests whose order does not matter, some at a time."""
+        for some in _some(self._concerned(listed)):
+            part = manifest_reader.read_entries(self.handle, some)
+            yield part.filter(self._concerns(part))
+
+    def _concerned(self, listed: Iterable[ManifestFile]) -> list[ManifestFile]:
+        return partition_ranges.holders(listed, self._partitions, self.handle.schema.partition_fields)
+
+    def _concerns(self, part: Entries) -> NDArray[np.bool_]:
+        """Which entries are of one of the files, or name one as lying beside theirs."""
+        mask: NDArray[np.bool_] = np.array(pc.is_in(part.column("file_name"), value_set=self._names))
+        beside = part.column("extra_files")
+        if len(beside.flatten()):
+            mask[pc.list_parent_indices(beside).filter(pc.is_in(beside.flatten(), value_set=self._names)).to_numpy()] = True
+        return mask
+
+
+def _some(listed: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Manifests, each once, as many together as have a bounded number of entries."""
+    some: list[ManifestFile] = []
+    count = 0
+    for file in {file.name: file for file in listed}.values():
+        some.append(file)
+        count += file.num_added_files + file.num_deleted_files
+        if count >= _AT_ONCE:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
+
+
+def _read(handle: Handle, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+    """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
+    for some in _some(listed):
+        try:
+            yield manifest_reader.read_entries(handle, some)
+        except FileMissing:
+            for file in some:
+                with suppress(FileMissing):
+                    yield manifest_reader.read_entries(handle, [file])
+
+
+def _data(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], files: _Files) -> dict[str, int | None]:
+    """Data files, and what lies beside them, that went with a root or before it."""
+    leaving = _leaving(handle, gone, kept)
+    if not len(leaving):
+        return {}
+    found: dict[str, int | None] = {}
+    names: dict[str, str] = {}
+    columns = (leaving.column(name).to_pylist() for name in ("file_name", "file_size", "extra_files"))  # scalar: one a file
+    for path, name, size, extra in zip(paths.data_file_paths(handle, leaving), *columns, strict=True):
+        found[path], names[path] = size, name
+        for beside in extra:
+            at = handle.layout.extra_file(path, beside)
+            found[at], names[at] = None, beside
+    files.about(leaving)
+    needed = _needed(handle, kept, files)
+    return {path: size for path, size in found.items() if names[path] not in needed}
+
+
+def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entries:
+    """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
+    after = _by_place([*gone, *kept])
+    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(handle, root)}
+    deltas: list[ManifestFile] = []
+    merged: list[ManifestFile] = []  # where the files of a flush are a changelog that stays
+    parts: list[Entries] = [columns_of.empty()]
+    for root in gone:
+        following = after.get((root.branch, root.snapshot.id + 1))
+        same = after.get((root.branch, root.snapshot.id))
+        with suppress(FileMissing):
+            if root.kind == "snapshot" and following is not None:
+                into = merged if (root.branch, root.snapshot.id) in changelogs else deltas
+                into += manifest_reader.manifest_files(handle, following.snapshot, "delta")
+            elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
+                parts.append(manifest_reader.live(handle, root.snapshot))
+            elif root.kind == "changelog" and is_changelog(handle, root):
+                deltas += manifest_reader.manifest_files(handle, root.snapshot, "delta")
+    parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
+    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flushed(part)) for part in _read(handle, merged)]
+    return columns_of.concat([part.select(_COLUMNS) for part in parts])
+
+
+def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
+    """The names of those files that a kept root needs, and of what lies beside them."""
+    starts, steps = _starts(handle, kept)
+    whole = [manifest_reader.manifest_files(handle, root.snapshot) for root in starts]
+    files.of([file for listed in whole for file in listed])  # all at once, which is faster
+    parts = [columns_of.fold([files.of(listed)]) for listed in whole]
+    since = files.once([file for root in steps for file in manifest_reader.manifest_files(handle, root.snapshot, "delta")])
+    parts += [part.filter(part.numbers("kind") == ADD) for part in since]
+    for root in kept:
+        if root.kind == "changelog" and is_changelog(handle, root):
+            with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
+                part = files.of(manifest_reader.manifest_files(handle, root.snapshot, "delta"))
+                parts.append(part.filter(_flushed(part)))
+    found = columns_of.concat([columns_of.empty(), *parts])
+    return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
+
+
+def _flushed(part: Entries) -> NDArray[np.bool_]:
+    """Which files a flush made, or nobody knows."""
+    found = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
+    mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def is_changelog(handle: Handle, root: Root) -> bool:
+    """Whether the delta of a long-lived changelog is all that there is of it."""
+    return root.snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
+
+
+# ---- changelog files -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> dict[str, int | None]:
+    """The files of changelogs that nobody can read any more; each is in one list only."""
+    held = {root.snapshot.changelog_manifest_list for root in kept if root.kind != "tag"}
+    found: dict[str, int | None] = {}
+    listed: list[ManifestFile] = []
+    for root in gone:
+        if root.kind != "tag" and root.snapshot.changelog_manifest_list not in held:
+            with suppress(FileMissing):
+                listed += manifest_reader.manifest_files(handle, root.snapshot, "changelog")
+    for part in _read(handle, listed):
+        added = part.filter(part.numbers("kind") == ADD)
+        columns = (added.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
+        for path, size, extra in zip(paths.data_file_paths(handle, added), *columns, strict=True):
+            found[path] = size
+            for beside in extra:
+                found[handle.layout.extra_file(path, beside)] = None
+    return found
+
+
+# ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _read_lists(handle: Handle, some: Sequence[Root]) -> None:
+    """Reads all manifest lists that are asked for below, side by side."""
+    manifest_reader.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _held(handle, root)])
+
+
+def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
+    """The manifest lists that a root keeps, each with its name and its size, where that is known."""
+    snapshot = root.snapshot
+    own: tuple[tuple[Which, str | None, int | None], ...] = (
+        ("base", snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        ("delta", snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ("changelog", snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    )
+    found: list[tuple[Which, str, int | None]] = []
+    for which, name, size_bytes in own:
+        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(handle, root)):
+            found.append((which, name, size_bytes))
+    return found
+
+
+def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+    """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
+    found: dict[str, int | None] = {}
+    for root in some:
+        for which, name, size_bytes in _held(handle, root):
+            found[name] = size_bytes
+            try:
+                for file in manifest_reader.manifest_files(handle, root.snapshot, which):
+                    found[file.name] = file.size_bytes
+                    found.update(dict.fromkeys(file.extra_files))
+            except FileMissing:
+                if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
+                    raise
+    return {handle.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
+
+
+def _index(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+    """Index files, and index manifests."""
+    named, held = _by_index_manifest(gone), _by_index_manifest(kept)
+    found: dict[str, int | None] = {}
+    names: dict[str, str] = {}
+    fresh = {name: root for name, root in named.items() if name not in held}
+    for root in fresh.values():
+        with suppress(FileMissing):
+            for entry in manifest_reader.index_entries(handle, root.snapshot):
+                path = deletion_vector_reader.index_path(handle, entry)
+                found[path], names[path] = entry.file_size_bytes, entry.file_name
+    if found:
+        needed = {entry.file_name for root in held.values() for entry in manifest_reader.index_entries(handle, root.snapshot)}
+        found = {path: size for path, size in found.items() if names[path] not in needed}
+    return found, {handle.layout.manifest(name): None for name in fresh}
+
+
+def _by_index_manifest(some: Iterable[Root]) -> dict[str, Root]:
+    return {name: root for root in some if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
+
+
+def _statistics(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> dict[str, int | None]:
+    held = {root.snapshot.statistics for root in kept if root.kind != "changelog"}
+    named = {root.snapshot.statistics for root in gone if root.kind != "changelog"} - held - {None}
+    return {handle.layout.statistics(name): None for name in named if name is not None}

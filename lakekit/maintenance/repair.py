@@ -1,0 +1,62 @@
+"""The hints of a table mended: what `LATEST` and `EARLIEST` say becomes what is there.
+
+    snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
+
+Readers of lakekit ask hints for proof; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or removed by hand) it must name the
+first of the unbroken row that ends with the newest. Source: FORMAT.md 1.6, ENGINE.md 11, `RepairEarliestSnapshotProcedure`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.metadata import snapshots
+from lakekit.model import hint
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.metadata.table_context import Handle
+
+_SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
+
+
+def repair(handle: Handle) -> pl.DataFrame:
+    """Mends the hints of the handle's branch; a row for each that was wrong, missing (null) or of no use. Raises `StorageFailed`."""
+    layout = handle.layout
+    mended: list[tuple[str, int | None, int | None]] = []
+    for known, latest, earliest in (
+        (snapshots.ids(handle), layout.latest_hint, layout.earliest_hint),
+        (snapshots.changelog_ids(handle), layout.changelog_latest_hint, layout.changelog_earliest_hint),
+    ):
+        for path, wanted in ((latest, known[-1] if known else None), (earliest, _unbroken(known))):
+            there, was = _said(handle, path)
+            if was == wanted and there == (wanted is not None):
+                continue
+            if wanted is None:
+                handle.storage.delete([path])
+            else:
+                handle.storage.put(path, hint.encode(wanted))
+            mended.append((path, was, wanted))
+    return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
+
+
+def _unbroken(known: Sequence[int]) -> int | None:
+    """The first number of the row without gaps that ends with the last."""
+    first = known[-1] if known else None
+    for number in reversed(known[:-1]):
+        if first is None or number != first - 1:
+            break
+        first = number
+    return first
+
+
+def _said(handle: Handle, path: str) -> tuple[bool, int | None]:
+    """Whether a hint is there, and what it says."""
+    try:
+        return True, hint.decode(handle.storage.read(path, 0, 32))
+    except FileMissing:
+        return False, None

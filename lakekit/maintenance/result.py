@@ -1,0 +1,80 @@
+"""What went: `Expired`, the answer of everything that deletes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakekit.draw import html, cards
+from lakekit.draw.humanize import plural, size
+
+if TYPE_CHECKING:
+    from lakekit.maintenance.reachability import Unneeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What one chore deleted or, `dry_run`, would delete.
+
+    `snapshot_ids`: the snapshots (of `expire_changelogs`: the long-lived changelogs) that went; `tags`, `consumers`, `branches`, `partitions` (as
+    directories, `dt=2024-01-01`) likewise. Data files are counted with changelog files and what lies beside them; manifest files are lists, manifests, index
+    manifests and statistics. `size_bytes` is what all these files took; the small files of snapshots and tags themselves are not counted.
+    """
+
+    table: str
+    snapshot_ids: tuple[int, ...] = ()
+    data_file_count: int = 0
+    manifest_file_count: int = 0
+    index_file_count: int = 0
+    size_bytes: int = 0
+    dry_run: bool = False
+    tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def _title(self) -> str:
+        parts = [plural(len(self.snapshot_ids), "snapshot")] if self.snapshot_ids else []
+        for noun, names in (("tag", self.tags), ("branch", self.branches), ("consumer", self.consumers), ("partition", self.partitions)):
+            parts += [plural(len(names), noun, "branches" if noun == "branch" else None)] if names else []
+        if not parts and (self.data_file_count or self.manifest_file_count or self.index_file_count):
+            parts = ["files"]
+        return f"{self.table} · {'would go' if self.dry_run else 'gone'}: {', '.join(parts) or 'nothing'}"
+
+    @property
+    def _facts(self) -> list[tuple[str, object]]:
+        found: list[tuple[str, object]] = []
+        if self.snapshot_ids:
+            ids = self.snapshot_ids
+            found.append(("snapshots", str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"))
+        for word, names in (("tags", self.tags), ("branches", self.branches), ("consumers", self.consumers), ("partitions", self.partitions)):
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            found += [(word, ", ".join(names[:_SHOWN]) + more)] if names else []
+        parts = (plural(self.data_file_count, "data file"), plural(self.manifest_file_count, "manifest file"), plural(self.index_file_count, "index file"))
+        return [*found, ("files", f"{', '.join(parts)}, {size(self.size_bytes)}")]
+
+    def __str__(self) -> str:
+        return cards.card(self._title, self._facts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html.card(self._title, self._facts)
+
+
+_SHOWN = 8
+
+
+def expired(table: str, found: Unneeded, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
+    """The answer for what went with some roots."""
+    return Expired(
+        table=table,
+        snapshot_ids=snapshot_ids,
+        tags=tags,
+        data_file_count=len(found.data),
+        manifest_file_count=len(found.metadata),
+        index_file_count=len(found.index),
+        size_bytes=found.size_bytes,
+        dry_run=dry_run,
+    )

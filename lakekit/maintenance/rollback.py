@@ -1,0 +1,121 @@
+"""Back to an older state: the snapshots, long-lived changelogs and tags after it are removed.
+
+    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
+
+Each step leaves a table that is whole, in a state between: the hint is not believed while there is a snapshot 6. Data files stay: they are orphans, and
+cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end. Where main went
+forward to a branch, a tag may be of another snapshot than the one that has its number now, whose place it takes.
+Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakekit.maintenance import roots, tags as tagging
+from lakekit.maintenance.result import Expired
+from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
+from lakekit.metadata import manifest_reader, schemas, snapshots, tags
+from lakekit.model import hint
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+
+
+def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+    """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
+
+    Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
+    Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost or damaged; `InvalidOption` unless one
+    of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
+    """
+    roots.check_removable(handle)
+    if (to is None) == (watermark is None):
+        raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
+    target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
+    check_whole(handle, target)
+    every = roots.of_branch(handle)
+    later = [root for root in every if root.snapshot.id > target.id]
+    ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
+    names = tuple(root.name for root in later if root.kind == "tag")
+    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
+    if dry_run:
+        return done
+    storage, layout = handle.storage, handle.layout
+    there = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
+    if there is None:
+        _bring_back(handle, target)
+        storage.put(layout.earliest_hint, hint.encode(target.id))
+    elif there.snapshot != target:
+        roots.write(handle, there.path, _as_it_is(handle, target).to_json())
+    with suppress(LakekitError):  # a hint is advice
+        if ids and ids[-1] != target.id + 1:
+            storage.delete([layout.latest_hint])
+        else:
+            storage.put(layout.latest_hint, hint.encode(target.id))
+    storage.delete([layout.snapshot(number) for number in ids])
+    _changelogs(handle, later, target.id)
+    storage.delete([root.path for root in later if root.kind == "tag"])
+    if handle.options.tag_create_success_file:
+        storage.delete([tagging.success_path(handle, name) for name in names])
+    newer = [number for number in snapshots.ids(handle) if number > target.id]
+    if newer:
+        raise Conflict(f"a writer committed snapshot {newer[-1]} of {handle.name} meanwhile, which stands. Stop writers, and roll back again")
+    with suppress(LakekitError):
+        storage.put(layout.latest_hint, hint.encode(target.id))
+    return done
+
+
+def check_whole(handle: Handle, target: Snapshot) -> None:
+    """Raises `Corrupt` where nobody could plan a read of the snapshot: those after it are not given up for it."""
+    schemas.read(handle, target.schema_id)
+    storage, layout = handle.storage, handle.layout
+    lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
+    lost = [name for name in lists if not storage.exists(layout.manifest(name))]
+    if not lost:
+        names = [file.name for file in manifest_reader.manifest_files(handle, target)]
+        found = each(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
+        lost = [name for name, there in zip(names, found, strict=True) if not there]
+    if lost:
+        msg = f"snapshot {target.id} of {handle.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
+snapshot or tag, or put the file back from a copy"
+        raise Corrupt(msg, path=layout.manifest(lost[0]))
+    manifest_reader.live(handle, target)
+    manifest_reader.index_entries(handle, target)
+
+
+def _bring_back(handle: Handle, target: Snapshot) -> None:
+    """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
+    keep = [handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == target]
+    path = handle.layout.snapshot(target.id)
+    handle.storage.put_if_absent(path, target.to_json())
+    if not any(map(handle.storage.exists, keep)):
+        handle.storage.delete([path])
+        raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
+
+
+def _as_it_is(handle: Handle, target: Snapshot) -> Snapshot:
+    """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
+    name = target.changelog_manifest_list
+    if name is None or handle.storage.exists(handle.layout.manifest(name)):
+        return target
+    return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
+
+
+def _changelogs(handle: Handle, later: list[roots.Root], target: int) -> None:
+    gone = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
+    if not gone:
+        return
+    left = [number for number in snapshots.changelog_ids(handle) if number <= target]
+    with suppress(LakekitError):
+        if left:
+            handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(left[-1]))
+        else:
+            handle.storage.delete([handle.layout.changelog_latest_hint])
+    handle.storage.delete([handle.layout.changelog(number) for number in gone])

@@ -1,0 +1,210 @@
+"""Compaction that sorts: the rows of a partition in an order that lets reads of some columns skip files.
+
+    append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]       the files that were read go, rows appended meanwhile stay
+    key tables      dynamic buckets: rows in order fill bucket 0, then bucket 1 …      in a bucket files are sorted by key, as ever; hash indexes say where
+
+Of key tables all rows of the partitions are written anew, merged, and every bucket and hash index there is replaced: a key is in one bucket, as before. Rows
+that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too the snapshot is an OVERWRITE, but one that takes every live file.
+
+Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucketAssigner`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from lakekit.bucket import sort_order
+from lakekit.bucket.compaction import whole
+from lakekit.bucket.sort_order import Ordering, Rows
+from lakekit.bucket.merge_read import KIND
+from lakekit.bucket.restore import Standing
+from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.maintenance import chosen
+from lakekit.maintenance.append_files import BUCKET
+from lakekit.maintenance.rewrite import STRICT
+from lakekit.columns import col
+from lakekit.commit import abort
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.committer import publish_once
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.metadata import snapshots
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.data_file import APPEND_SOURCE
+from lakekit.progress import work
+from lakekit.read import lazy, table_scan
+from lakekit.read.planner import partition_frame
+from lakekit.write.table_writers import Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lakekit.bucket.sort_order import Strategy
+    from lakekit.bucket.restore import Restored
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.types import Field
+
+NO_BUCKETS = -1
+_ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffer-spill.max-disk-size": None, "overwrite-upgrade": "true"}
+"""Each bucket is written as one run of the last level: also where readers do not look at level 0."""
+
+
+def ordering(handle: Handle, order_by: str | Sequence[str], strategy: Strategy) -> Ordering:
+    """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
+    found = sort_order.ordering(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    options = handle.options
+    if options.bucket != NO_BUCKETS:
+        raise InvalidOption(
+            f"Sort Compact only supports bucket=-1 yet, and {handle.name} has bucket={options.bucket}: rows of a bucket do not move", key="order_by"
+        )
+    if handle.schema.cross_partition:
+        raise InvalidOption(
+            f"Sort Compact only supports keys that stay in their partition, and those of {handle.name} do not name {', '.join(handle.schema.partition_keys)}",
+            key="order_by",
+        )
+    if options.clustering_incremental:
+        raise InvalidOption(
+            f"{handle.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts by clustering.columns",
+            key="order_by",
+        )
+    for option, is_on in (("row-tracking.enabled", options.row_tracking_enabled), ("data-evolution.enabled", options.data_evolution_enabled)):
+        if is_on:
+            raise Unsupported(f"{handle.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
+    return found
+
+
+# ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+def sort(handle: Handle, standing: Standing, order: Ordering, partitions: Iterable[bytes]) -> list[CommitMessage]:
+    """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
+    handle, found = whole(handle), []
+    buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
+    try:
+        with work(handle.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
+            for partition, bucket in buckets:
+                found.append(_sorted(handle, partition, bucket, order))
+                under_way.advance(len(bucket.files))
+    except BaseException:
+        abort.abort(handle, found)
+        raise
+    return found
+
+
+def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering) -> CommitMessage:
+    vectors = Vectors.restored(handle, partition, BUCKET, bucket.vectors)
+    paths = [data_file_path(handle, partition, BUCKET, file) for file in bucket.files]
+    rows = Rows(
+        handle=handle,
+        order=order,
+        scan=lambda fields: scan_files(handle, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
+        row_count=sum(file.row_count for file in bucket.files),
+        size_bytes=sum(file.size_bytes for file in bucket.files),
+        paths=paths,
+    )
+    target = Target(
+        handle=handle,
+        partition=partition,
+        bucket=BUCKET,
+        level=0,
+        source=APPEND_SOURCE,
+        names=file_names(handle),
+        keyed=False,
+        first_sequence_number=min(file.min_sequence_number for file in bucket.files),
+    )
+    return CommitMessage(
+        partition=partition,
+        bucket=BUCKET,
+        total_buckets=NO_BUCKETS,
+        new_files=tuple(write_run(target, rows.in_order())),
+        deleted_files=bucket.files,
+        deleted_index_files=vectors.held,
+    )
+
+
+# ---- key tables ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Partitions of a key table that are sorted as they are in a snapshot; None: there is no snapshot yet."""
+
+    handle: Handle
+    order: Ordering
+    commit_user: str
+    snapshot: Snapshot | None
+    partitions: tuple[bytes, ...]
+
+    def commit(self, messages: Sequence[CommitMessage]) -> Commit:
+        """Puts what was written in the place of these partitions. Raises `Conflict` where others committed to them meanwhile: then nothing changed."""
+        if not self.partitions:
+            return publish_once(self.handle, (), commit_user=self.commit_user)
+        replaced = Overwrite.exactly(self.partitions) if self.handle.schema.partition_keys else Overwrite.whole()
+        return publish_once(self.handle, messages, commit_user=self.commit_user, overwrite=replaced)
+
+
+def sort_keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Commit:
+    """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
+
+    Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
+    """
+    job = keys(handle, order, where)
+    with work(handle.world, "sorting", "partitions", len(job.partitions)) as under_way:
+        messages = sorted_keys(job, job.partitions, under_way.advance)
+    return job.commit(messages)
+
+
+def keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Keys:
+    """What is to be sorted. Raises `InvalidOption` for `where`."""
+    latest = snapshots.latest(handle)
+    handle = whole(handle.with_options({**_ONE_RUN, STRICT: str(latest.id if latest else 0)}))
+    wanted = chosen.partitions(handle, (partition for partition, _ in Standing.of(handle, latest).places()), where)
+    return Keys(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
+
+
+def sorted_keys(job: Keys, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+    """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
+    if job.snapshot is None:
+        return []
+    standing = Standing.of(job.handle, job.snapshot)
+    writers = Writers(job.handle, commit_user=job.commit_user, replaces=True)
+    try:
+        for partition in partitions:
+            for frame in _merged(job.handle, standing, job.snapshot, partition, job.order).in_order():
+                writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
+            told()
+        return writers.prepare()
+    finally:
+        writers.drop()
+
+
+def _merged(handle: Handle, standing: Standing, latest: Snapshot, partition: bytes, order: Ordering) -> Rows:
+    """The rows of one partition as readers see them."""
+    source = lazy.lazy(table_scan.of_today(handle, latest.id)).filter(*_inside(handle, partition))
+    files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
+    return Rows(
+        handle=handle,
+        order=order,
+        scan=_columns_of(source),
+        row_count=sum(file.row_count for file in files),
+        size_bytes=sum(file.size_bytes for file in files),
+    )
+
+
+def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFrame]:
+    return lambda fields: source.select([col(field.name) for field in fields])
+
+
+def _inside(handle: Handle, partition: bytes) -> list[pl.Expr]:
+    """What is true of the rows of a partition."""
+    values = partition_frame(handle, pa.array([partition], pa.binary()))
+    return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

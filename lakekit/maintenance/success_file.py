@@ -1,0 +1,28 @@
+"""The file `_SUCCESS`, which says that a tag is there or that a partition is complete, to those who watch directories.
+
+    { "creationTime" : 1795282714096, "modificationTime" : 1795282714096 }     milliseconds since 1970
+
+Source: `SuccessFile`, `SuccessFileTagCallback`, `SuccessFileMarkDoneAction`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lakekit.errors import Corrupt
+from lakekit.model import json_codec
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from lakekit.storage.protocol import Storage
+
+CREATED, MODIFIED = "creationTime", "modificationTime"
+
+
+def write(storage: Storage, path: str, now_ms: int) -> None:
+    """Writes the file, or tells an old one the time."""
+    created = now_ms
+    with suppress(FileMissing, Corrupt):
+        created = json_codec.whole(CREATED, json_codec.loads(storage.read(path), path).get(CREATED))
+    storage.put(path, json_codec.dumps({CREATED: created, MODIFIED: now_ms}))

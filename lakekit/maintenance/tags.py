@@ -1,0 +1,258 @@
+"""Tags made, moved, renamed and deleted.
+
+    create(handle, "v1", at=3, retain_ms=…)     tag/tag-v1 = snapshot 3
+    create(handle, "v1", since_ms=1711843200000)   the first snapshot made then or later; watermark=…: the first that is as far
+    delete(handle, ["v1"])                      its file, and the files that only it needed
+
+A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`,
+`CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakekit.maintenance import removal, roots, success_file
+from lakekit.maintenance.reachability import Unneeded
+from lakekit.maintenance.result import Expired, expired
+from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists
+from lakekit.metadata import snapshots, tags
+from lakekit.model.table_paths import flaw
+from lakekit.model.tag import Tag
+from lakekit.read import auto_tags, time_travel
+from lakekit.types import Instant
+from lakekit.world import wall_clock_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+
+_NANOS = 1_000_000
+_ATTEMPTS = 5
+"""The newest snapshot may expire while it gets a name: then the one after it gets that."""
+
+
+def create(
+    handle: Handle,
+    name: str,
+    *,
+    at: int | str | datetime | None = None,
+    since_ms: int | None = None,
+    watermark: int | None = None,
+    retain_ms: int | None = None,
+    if_not_exists: bool = False,
+) -> Tag:
+    """Names a snapshot: the newest one, that of `at`, or the first one since a time or with a `watermark`, an expired one too that another tag keeps.
+
+    Without `retain_ms` the tag lives as long as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`,
+    `TagNotFound`, `InvalidOption` for a name that is none.
+    """
+    check_name(name)
+    given = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
+    if len(given) > 1:
+        raise InvalidOption(f"tag {name!r} of {handle.name} names one snapshot: give {given[0]} or {given[1]}, not both", key=given[1], value=None)
+    there = tags.find(handle, name)
+    if there is not None:
+        if if_not_exists:
+            return there
+        raise _exists(handle, name)
+    tries = 1 if given else _ATTEMPTS
+    while True:
+        tries -= 1
+        lives_ms = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
+        tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), lives_ms)
+        _refuse_second(handle, tag)
+        try:
+            return put(handle, tag, if_not_exists=if_not_exists)
+        except SnapshotNotFound:
+            if not tries:
+                raise
+
+
+def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
+    """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
+    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
+    if not handle.storage.put_if_absent(path, tag.to_json()):
+        if if_not_exists:
+            return tags.read(handle, tag.name)
+        raise _exists(handle, tag.name)
+    if not any(map(handle.storage.exists, keep)):
+        handle.storage.delete([path])
+        raise _expired_meanwhile(handle, tag)
+    if handle.options.tag_create_success_file:
+        success_file.write(handle.storage, success_path(handle, tag.name), handle.world.now_ms())
+    return tag
+
+
+def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
+    """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`.
+
+    Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
+    """
+    roots.check_removable(handle)
+    check_name(name)
+    old = tags.read(handle, name)
+    tag = _tag(handle, name, source(handle, at), retain_ms)
+    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(name)
+    everything = roots.every(handle)
+    gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
+    new = roots.Root(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+
+    def drop() -> None:
+        roots.write(handle, path, tag.to_json())
+        if not any(map(handle.storage.exists, keep)):
+            roots.write(handle, path, old.to_json())
+            raise _expired_meanwhile(handle, tag)
+
+    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=[new])
+    return expired(handle.name, found, dry_run=dry_run)
+
+
+def rename(handle: Handle, name: str, new: str) -> None:
+    """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
+    tag = tags.read(handle, name)
+    check_name(new)
+    path = handle.layout.tag(new)
+    if tags.find(handle, new) is not None or not handle.storage.put_if_absent(path, handle.storage.read(handle.layout.tag(tag.name))):
+        raise _exists(handle, new)
+    handle.storage.delete([handle.layout.tag(name)])
+
+
+def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Expired:
+    """Removes tags, and the files that nothing else needs; of a tag that cannot be read itself alone, as nobody knows which files it needs.
+
+    Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
+    """
+    roots.check_removable(handle)
+    readable = [name for name in names if _is_readable(handle, name)]
+    if not dry_run:
+        _drop(handle, [name for name in names if name not in readable])
+    found = Unneeded()
+    if readable:
+        everything = roots.every(handle)
+        paths = {handle.layout.tag(name) for name in readable}
+        gone = [root for root in everything if root.path in paths]
+        found = removal.remove(handle, gone, everything, None if dry_run else partial(_drop, handle, readable))
+    return expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
+
+
+def _is_readable(handle: Handle, name: str) -> bool:
+    """Whether a tag says what it names. Raises `TagNotFound`."""
+    try:
+        tags.read(handle, name)
+    except Corrupt:
+        return False
+    return True
+
+
+def _drop(handle: Handle, names: Sequence[str]) -> None:
+    if not names:
+        return
+    handle.storage.delete([handle.layout.tag(name) for name in names])
+    if handle.options.tag_create_success_file:
+        handle.storage.delete([success_path(handle, name) for name in names])
+
+
+# ---- names and sources ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def check_name(name: str) -> None:
+    """Raises `InvalidOption` for a name that no tag can have."""
+    if not isinstance(name, str):
+        msg = f"a tag's name is a text, not {type(name).__name__}"
+        raise TypeError(msg)
+    if not name.strip():
+        raise InvalidOption("a tag's name must not be blank", key="name", value=name)
+    why = flaw(name, "tag-")
+    if why is not None:
+        raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: {why}", key="name", value=name)
+
+
+def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
+    """The snapshot that `at` means, one that only a tag keeps too. Raises `SnapshotNotFound`, `TagNotFound`."""
+    number = at if isinstance(at, int) and not isinstance(at, bool) else None
+    if isinstance(at, str) and tags.find(handle, at) is None:
+        number = time_travel.digits(at)
+    if number is not None and 0 <= number < 2**63 and snapshots.find(handle, number) is None:
+        kept = [tag.snapshot for tag in tags.all(handle) if tag.snapshot.id == number]
+        if kept:
+            return kept[0]
+    found = snapshots.latest(handle) if at is None else time_travel.locate(handle, at).snapshot
+    if found is None:
+        raise SnapshotNotFound(f"{handle.name} has no snapshots yet, so there is nothing to name")
+    return found
+
+
+def _asked(handle: Handle, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+    if since_ms is not None:
+        return _since(handle, since_ms)
+    return source(handle, at) if watermark is None else _as_far_as(handle, watermark)
+
+
+def _since(handle: Handle, time_ms: int) -> Snapshot:
+    """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
+    found = snapshots.first_since(handle, time_ms)
+    kept = next((tag.snapshot for tag in tags.all(handle) if tag.snapshot.time_millis >= time_ms), None)
+    if kept is not None and (found is None or kept.time_millis < found.time_millis):
+        return kept
+    if found is None:
+        msg = f"{handle.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        raise SnapshotNotFound(msg, name=str(time_ms))
+    return found
+
+
+def _as_far_as(handle: Handle, watermark: int) -> Snapshot:
+    """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
+    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(handle))
+    kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
+    try:
+        found = snapshots.at_watermark(handle, watermark)
+    except SnapshotNotFound:
+        if kept is None:
+            raise
+        return kept[0]
+    mark = found.watermark_or_none
+    return kept[0] if kept is not None and (mark is None or kept[1] < mark) else found
+
+
+def _tag(handle: Handle, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
+    if retain_ms is None:
+        return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
+    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
+
+
+def _exists(handle: Handle, name: str) -> TagAlreadyExists:
+    return TagAlreadyExists(f"{handle.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
+
+
+def _refuse_second(handle: Handle, tag: Tag) -> None:
+    """A snapshot has one automatic tag at most: whoever looks for the last one finds its period in the name."""
+    if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(handle, tag.name) is None:
+        return
+    same = [other.name for other in tags.all(handle) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(handle, other.name) is not None]
+    if same:
+        raise Conflict(
+            f"snapshot {tag.snapshot.id} of {handle.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the name of another one. Give another name"
+        )
+
+
+def keepers(handle: Handle, snapshot: Snapshot) -> list[str]:
+    """The files that keep a snapshot: its own, and those of its tags."""
+    own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
+    return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]
+
+
+def _expired_meanwhile(handle: Handle, tag: Tag) -> SnapshotNotFound:
+    return SnapshotNotFound(
+        f"snapshot {tag.snapshot.id} of {handle.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(handle)}",
+        name=str(tag.snapshot.id),
+    )
+
+
+def success_path(handle: Handle, name: str) -> str:
+    """The file that says a tag is there, where the option `tag.create-success-file` wants one."""
+    return f"{handle.layout.tag_dir}/tag-success-file/{name}_SUCCESS"

@@ -1,0 +1,101 @@
+"""The gate of every change: what a table uses that lakekit does not know is found before a file is written or removed.
+
+    check_writable(handle)      rows, compaction, statistics, manifests: whatever ends in a commit
+    check_removable(handle)     expiry, rollback, deletion of tags and branches, cleaning of orphans: whatever removes files
+
+A feature that reading refuses is refused here too. Files that lakekit does not understand can be rewritten without their parts, and files that it does not know
+can be taken for orphans. The table's stored options decide: options that a caller puts over them switch nothing off. Beside those, writing refuses what only
+writing has to do, such as Iceberg metadata, indexes of key tables and callbacks.
+
+Operations that only add metadata files ask nothing: tags and branches made or renamed, places of consumers, `t.alter`, `t.repair`, `t.check`,
+`t.mark_partition_done`. Dropping a whole table asks nothing either, because nothing of it has to stay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit.options.features import FEATURES, SWITCHED_OFF, refuse, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakekit.errors import Unsupported
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.types import DataType
+
+ICEBERG = "metadata.iceberg.storage"
+_DO = "Change it with the Java engine; lk.features() lists what lakekit reads and writes"
+_ICEBERG_DO = (
+    "Readers of Iceberg would meet files that are gone, or old rows. Change it with the Java engine, "
+    f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG!r}))"
+)
+_LAYOUT, _SHREDDED = ".map.storage-layout", "type.map.shared-shredding"
+
+
+def check_writable(handle: Handle) -> None:
+    """Raise the refusal of the first feature of a table that writing does not know.
+
+    Raises: `Unsupported`, naming the feature.
+    """
+    refusal = _unreadable(handle) or next(_unwritable(handle), None)
+    if refusal is not None:
+        raise refusal
+
+
+def check_removable(handle: Handle) -> None:
+    """Raise the refusal of the first feature of a table whose files lakekit may not know, so that none of them may be removed.
+
+    Raises: `Unsupported`, naming the feature.
+    """
+    refusal = _unreadable(handle) or next((_refusal(handle, key) for key, _ in _switched_on(handle.schema.options) if key == ICEBERG), None)
+    if refusal is not None:
+        raise refusal
+
+
+def _unreadable(handle: Handle) -> Unsupported | None:
+    """The refusal of a table that cannot be read as its stored options and its types say."""
+    where = f"table {handle.name}"
+    refusal = unreadable(handle.schema.options, where, instead=_DO) or unreadable(handle.all_options, where, instead=_DO)
+    return refusal or next(_unreadable_types(handle.schema), None)
+
+
+def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
+    """The refusals of columns whose types lakekit does not read."""
+    for field in schema.fields:
+        for root in _roots(field.type):
+            feature = FEATURES.get(f"type.{root.lower()}")
+            if feature is not None and feature.read == "refused":
+                yield refuse(feature.name, f"column {field.name}", instead=_DO)
+
+
+def _roots(t: DataType) -> Iterator[str]:
+    """The name of a type and of all types inside it."""
+    yield t.root
+    for part in t.parts:
+        yield from _roots(part)
+
+
+def _unwritable(handle: Handle) -> Iterator[Unsupported]:
+    """The refusals of options that only writing has to obey."""
+    for key, text in _switched_on(handle.all_options):
+        feature = FEATURES.get(f"option.{key}")
+        if feature is not None and feature.write == "refused":
+            yield _refusal(handle, key)
+        if key.startswith("fields.") and key.endswith(_LAYOUT):
+            column = key.removeprefix("fields.").removesuffix(_LAYOUT)
+            if text == "shared-shredding":
+                yield refuse(_SHREDDED, f"column {column} of table {handle.name}", instead=_DO)
+
+
+def _refusal(handle: Handle, key: str) -> Unsupported:
+    return refuse(f"option.{key}", f"table {handle.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
+
+
+def _switched_on(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The options that are set to something other than off, each as its key and its text in lower case."""
+    for key, value in options.items():
+        text = value.strip().lower()
+        if text not in SWITCHED_OFF:
+            yield key, text

@@ -1,0 +1,306 @@
+"""Facts as JSON: strict reading of untrusted text, and the pretty text that the reference writes.
+
+    {"nextSnapshot" : 5}   <->   Consumer(next_snapshot=5)
+
+A fact is a frozen dataclass whose fields say with `member(...)` which JSON member they are. Members that nobody knows are kept in `extra`, members that
+were written as `null` are remembered in `nulls`, so that a file that is read and written back says what it said.
+
+Reading takes what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers outside their range and nesting
+deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, Field, field, fields
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from lakekit.errors import Corrupt, LimitExceeded
+from lakekit.options.frozendict import EMPTY, Frozen, freeze
+from lakekit.types import first_duplicate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+MAX_BYTES = 64 << 20
+"""A metadata file in JSON larger than this is damaged or hostile."""
+MAX_VALUES = 1 << 20
+"""A metadata file with more values than this, by its commas and brackets, is too: a schema of 100,000 columns has half as many."""
+MAX_DEPTH = 200
+SYNTAX = "json"
+"""The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
+_LONG = 2**63
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+# ---- bytes -> values -----------------------------------------------------------------------------------------------------------------------
+
+
+def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
+    """The members of one JSON object; fractions come as `Decimal`. Raises `Corrupt` with `field` = `SYNTAX` where the text is no JSON."""
+    if len(data) > MAX_BYTES:
+        raise LimitExceeded(_at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX)
+    if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
+        raise LimitExceeded(_at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX)
+    try:
+        text = data.decode()
+        found = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(found, ensure_ascii=False, default=str).encode()
+    except Corrupt as wrong:
+        raise (wrong.at(path) if path else wrong) from None
+    except UnicodeDecodeError as wrong:
+        raise Corrupt(_at(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX) from None
+    except UnicodeEncodeError:
+        raise Corrupt(_at(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
+    except json.JSONDecodeError as wrong:
+        at = len(wrong.doc[: wrong.pos].encode())
+        raise Corrupt(_at(path, f"not JSON at byte {at} of {len(data)}: {wrong.msg}"), path=path, offset=at, field=SYNTAX) from None
+    except RecursionError:
+        raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX) from None
+    except ValueError:
+        raise LimitExceeded(_at(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
+    if not isinstance(found, dict):
+        raise Corrupt(_at(path, f"a JSON object wanted, {kind(found)} found"), path=path, field=SYNTAX)
+    _check_depth(found, path)
+    return found
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = first_duplicate(name for name, _ in pairs)
+        raise Corrupt(f"member {twice!r} occurs twice", field=twice)
+    return found
+
+
+def _constant(word: str) -> NoReturn:
+    raise Corrupt(f"{word} is not a JSON number", field=SYNTAX)
+
+
+def _fraction(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise LimitExceeded("a number with an exponent beyond all use", field=SYNTAX) from None
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_fraction)
+
+
+def _check_depth(value: Any, path: str | None) -> None:
+    """Bounds the nesting, so that whoever walks the value later cannot run out of stack."""
+    layer, depth = [value], 0
+    while layer:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX)
+        layer = [part for outer in layer for part in (outer.values() if isinstance(outer, dict) else outer) if isinstance(part, (dict, list))]
+
+
+def kind(value: object) -> str:
+    """What a JSON value is, in a word, for messages."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | Decimal():
+            return "a number"
+        case str():
+            return "a text"
+        case list() | tuple():
+            return "a list"
+    return "an object"
+
+
+def _at(path: str | None, what: str) -> str:
+    return what if path is None else f"{path}: {what}"
+
+
+# ---- what a member may hold ----------------------------------------------------------------------------------------------------------------
+
+
+def wrong(name: str, wanted: str, value: object) -> Corrupt:
+    """The error of a member that holds something else."""
+    return Corrupt(f"member {name!r} wants {wanted}, found {kind(value)}", field=name)
+
+
+def whole(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
+    """A whole number of 64 bits, or within the bounds given."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise wrong(name, "a whole number", value)
+    if not low <= value <= high:
+        raise Corrupt(f"member {name!r} is {str(value)[:40]}, outside {low} to {high}", field=name)
+    return value
+
+
+def count(name: str, value: Any) -> int:
+    """A whole number of 64 bits that is not negative."""
+    return whole(name, value, low=0)
+
+
+def small(name: str, value: Any) -> int:
+    """A whole number of 32 bits."""
+    return whole(name, value, low=-(2**31), high=2**31 - 1)
+
+
+def text(name: str, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise wrong(name, "a text", value)
+    return value
+
+
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts."""
+    if not isinstance(value, list):
+        raise wrong(name, "a list of texts", value)
+    return tuple(text(name, part) for part in value)
+
+
+def text_map(name: str, value: Any) -> Frozen[str, str]:
+    """An object of texts."""
+    if not isinstance(value, dict):
+        raise wrong(name, "an object of texts", value)
+    return Frozen({key: text(f"{name}.{key}", part) for key, part in value.items()})
+
+
+def anything(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings
+    """Any JSON value, frozen."""
+    return freeze(value)
+
+
+# ---- facts -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def member(name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None) -> Any:
+    """A dataclass field that is the JSON member `name`.
+
+    `take(name, value)` checks and converts what was read, `put(value)` makes JSON of it again. A member with a default may be absent or null; without
+    one it must be there. A value of None is left out when written, unless the file it came from had written `null`.
+    """
+    metadata = {"member": name, "take": take, "put": put}
+    return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
+
+
+def extra_member() -> Any:
+    """The field that keeps members nobody knows."""
+    return field(default=EMPTY)
+
+
+def nulls_member() -> Any:
+    """The field that remembers which members were written as `null`; two facts that differ only there are equal."""
+    return field(default=(), compare=False, repr=False)
+
+
+_MEMBERS: dict[type, tuple[Field[Any], ...]] = {}
+_SLOTS: dict[type, frozenset[str]] = {}
+
+
+def _members(cls: type) -> tuple[Field[Any], ...]:
+    """The fields of a fact that stand in its file; looked up once a class."""
+    found = _MEMBERS.get(cls)
+    if found is None:
+        found = _MEMBERS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
+        _SLOTS[cls] = frozenset(part.name for part in fields(cls))
+    return found
+
+
+def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
+    """The fact that the members of a JSON object say."""
+    known = _takes(cls)
+    values: dict[str, Any] = {}
+    try:
+        for name, own, take, is_required in known:
+            value = members.get(name)
+            if value is not None:
+                values[own] = take(name, value)
+            elif is_required:
+                raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)  # noqa: TRY301 - the path joins below
+    except Corrupt as damaged:
+        raise (damaged.at(path) if path else damaged) from None
+    if len(members) > len(values):  # some are null, or nobody knows them
+        names = {name for name, *_ in known}
+        slots = _SLOTS[cls]
+        if "extra" in slots:
+            values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
+        if "nulls" in slots:
+            values["nulls"] = tuple(name for name, value in members.items() if value is None and name in names)
+    return cls(**values)
+
+
+_TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]] = {}
+
+
+def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
+    """Of each member of a fact: its name, its field, what takes it, and whether it must be there; looked up once a class."""
+    found = _TAKES.get(cls)
+    if found is None:
+        found = _TAKES[cls] = tuple((part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING) for part in _members(cls))
+    return found
+
+
+def encode(fact: Any) -> dict[str, Any]:
+    """The JSON members of a fact, in the order of its fields, unknown ones last."""
+    nulls = getattr(fact, "nulls", ())
+    found: dict[str, Any] = {}
+    for part in _members(type(fact)):
+        name, value = part.metadata["member"], getattr(fact, part.name)
+        if value is not None:
+            put = part.metadata["put"]
+            found[name] = value if put is None else put(value)
+        elif name in nulls:
+            found[name] = None
+    return found | dict(getattr(fact, "extra", ()))
+
+
+# ---- values -> bytes -------------------------------------------------------------------------------------------------------------------------
+
+
+def dumps(value: Mapping[str, Any]) -> bytes:
+    """JSON as the reference prints it: two spaces a level, ` : ` after a name, lists on one line as far as their parts allow."""
+    parts: list[str] = []
+    _print(value, "", parts)
+    return "".join(parts).encode()
+
+
+def _print(value: Any, indent: str, out: list[str]) -> None:
+    if isinstance(value, dict):
+        if not value:
+            out.append("{ }")
+            return
+        inner = indent + "  "
+        for i, (name, part) in enumerate(value.items()):
+            out.append(("{\n" if i == 0 else ",\n") + f"{inner}{quoted(name)} : ")
+            _print(part, inner, out)
+        out.append(f"\n{indent}}}")
+    elif isinstance(value, (list, tuple)):
+        for i, part in enumerate(value):
+            out.append("[ " if i == 0 else ", ")
+            _print(part, indent, out)
+        out.append(" ]" if value else "[ ]")
+    else:
+        out.append(scalar(value))
+
+
+def scalar(value: Any) -> str:
+    """One JSON value that has no parts."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quoted(value)
+        case Decimal() if -64 < value.adjusted() < 64 and int(value.as_tuple().exponent) > -64:
+            return format(value, "f")
+    return str(value)
+
+
+def quoted(value: str) -> str:
+    """A JSON text."""
+    return '"' + value.translate(_ESCAPES) + '"'

@@ -1,0 +1,280 @@
+"""Manifest lists: which manifests make up a snapshot.
+
+    snapshot ── base list ──┬─ manifest ── entries (ADD or DELETE of a data file)
+             └─ delta list ─┘      ManifestFile says of each: name, size, how many entries, the range of partitions, buckets, levels, row ids
+
+Source: FORMAT.md 4.2, `ManifestFileMeta`, `ManifestFileMetaSerializer`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.codec import avro_columns, avro_schema, avro_small
+from lakekit.codec.avro_container import ZSTD_LEVEL, Block
+from lakekit.codec.avro_schema import record_of
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.model import metadata_records, record_schemas
+from lakekit.model.data_file import Stats
+from lakekit.model.table_paths import checked_name
+from lakekit.model.metadata_records import Extra, count, value, wrong
+from lakekit.types import first_duplicate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakekit.codec.avro_container import Container
+
+VERSION = 2
+_FREE_RECORDS = 1 << 14
+_LEAST_RECORD_BYTES = 8
+"""A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
+_KNOWN = frozenset(name for name, _ in record_schemas.LIST)
+_OWN = avro_schema.parse(record_schemas.text(record_schemas.LIST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One manifest as a manifest list describes it.
+
+    `partition_stats` covers the partition columns of all its entries, exactly. The bounds of buckets, levels and row ids are None where the list does not
+    say; `max_row_id` is the last id itself. `extra` are fields of newer writers, kept for the next list.
+    """
+
+    name: str
+    size_bytes: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: Stats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+    extra: tuple[Extra, ...] = ()
+
+    @property
+    def extra_files(self) -> tuple[str, ...]:
+        """The names of the files beside the manifest that go with it, such as its sidecar. Raises `Corrupt` for what is no plain name."""
+        names = next((one.value for one in self.extra if one.name == "_EXTRA_FILES"), None)
+        return tuple(checked_name(name, field="_EXTRA_FILES") for name in names or () if isinstance(name, str))
+
+
+def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
+    """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
+    found = metadata_records.records(data, path, max_records=_max_records(len(data)))
+    metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
+    files = found.facts(lambda row: _fact(row, found.others(row, _KNOWN), path))
+    if (twice := first_duplicate(file.name for file in files)) is not None:
+        raise wrong(f"_FILE_NAME {twice} occurs twice: its entries would count twice", "_FILE_NAME", path)
+    return files
+
+
+def _max_records(size_bytes: int) -> int:
+    """Return how many manifests a list of that size names at most: each has a random name, which no codec packs into 8 bytes."""
+    return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
+
+
+def _fact(row: dict[str, Any], extra: tuple[Extra, ...], path: str | None) -> ManifestFile:
+    return ManifestFile(
+        name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
+        size_bytes=count(row, "_FILE_SIZE", path),
+        num_added_files=count(row, "_NUM_ADDED_FILES", path),
+        num_deleted_files=count(row, "_NUM_DELETED_FILES", path),
+        partition_stats=stats(value(row, "_PARTITION_STATS", dict, path), "_PARTITION_STATS", path),
+        schema_id=count(row, "_SCHEMA_ID", path),
+        min_bucket=value(row, "_MIN_BUCKET", int, path, default=None),
+        max_bucket=value(row, "_MAX_BUCKET", int, path, default=None),
+        min_level=value(row, "_MIN_LEVEL", int, path, default=None),
+        max_level=value(row, "_MAX_LEVEL", int, path, default=None),
+        min_row_id=value(row, "_MIN_ROW_ID", int, path, default=None),
+        max_row_id=value(row, "_MAX_ROW_ID", int, path, default=None),
+        extra=extra,
+    )
+
+
+def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[ManifestFile]]:
+    """`decode_list` of many lists, each given as its path and its bytes. A manifest that several of them name is one fact, made once.
+
+    A list mostly begins as one before it and ends as another: what several have in common is decoded once, and all that is left as columns side by side.
+    """
+    found: list[list[ManifestFile] | None] = [None] * len(lists)
+    groups: dict[int, list[tuple[int, Container]]] = {}
+    places = [place for place, (_, data) in enumerate(lists) if not metadata_records.is_columnar(data)]
+    for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
+        metadata_records.check_count(container.count, _max_records(len(lists[place][1])), lists[place][0])
+        if container.blocks and _KNOWN.issuperset(record_of(container.schema).names):
+            groups.setdefault(id(container.schema), []).append((place, container))
+    for group in groups.values():
+        runs = _Runs()
+        parts = [(place, [part for block in container.blocks for part in runs.of(block)]) for place, container in group]
+        facts = _together(group[0][1], runs.blocks)
+        if facts is not None:
+            for place, numbers in parts:
+                files = list(chain.from_iterable([facts[number] for number in numbers]))
+                if first_duplicate(file.name for file in files) is None:
+                    found[place] = files
+    return [decode_list(data, path=path) if one is None else one for one, (path, data) in zip(found, lists, strict=True)]
+
+
+class _Runs:
+    """Runs of records that blocks are made of, each different one once. A block that begins with all of an earlier one is that one's runs and the rest.
+
+    Base and delta lists come by turns, so a few earlier blocks are tried, the one that was of use last first.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._numbers: dict[bytes, int] = {}
+        self._earlier: list[tuple[Block, list[int]]] = []
+
+    def of(self, block: Block) -> list[int]:
+        """The numbers of a block's runs among `blocks`."""
+        for at, (first, runs) in enumerate(self._earlier):
+            left = block.count - first.count
+            if left > 0 and block.data.startswith(first.data):
+                found = [*runs, self._number(block.data[len(first.data) :], left, block.offset)]
+                self._earlier.pop(at)
+                break
+        else:
+            found = [self._number(block.data, block.count, block.offset)]
+        self._earlier = [(block, found), *self._earlier[: _TRIED - 1]]
+        return found
+
+    def _number(self, data: bytes, count: int, offset: int) -> int:
+        known = self._numbers.get(data)
+        if known is None or self.blocks[known].count != count:
+            known = self._numbers[data] = len(self.blocks)
+            self.blocks.append(Block(data=data, count=count, offset=offset))
+        return known
+
+
+_TRIED = 4
+
+
+def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFile]] | None:
+    """The facts of some runs of records that are of a container's kind; None where anything is not as it should be: what, is for each list to say alone."""
+    found: list[list[ManifestFile]] = []
+    with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
+        for some in avro_columns.batches(replace(of, blocks=(block,)) for block in blocks):
+            ends = np.cumsum([container.count for container in some])
+            table = pa.table(avro_columns.decode(some))
+            codes = table.column("_FILE_NAME").combine_chunks().dictionary_encode().indices.to_numpy()
+            _, first = np.unique(codes, return_index=True)
+            distinct = table.take(pa.array(first))
+            if not distinct.take(pa.array(codes)).equals(table):  # those of one name do not say the same
+                return None
+            facts = _facts(distinct)
+            found += [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+        return found
+    return None
+
+
+_USUAL = [(name, avro_columns.arrow_type(part)) for name, part in zip(_OWN.names, _OWN.parts, strict=True)]
+_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
+_BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")}
+
+
+def _facts(table: pa.Table) -> list[ManifestFile]:
+    """What many records say; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
+    if [(part.name, part.type) for part in table.schema] != _USUAL:
+        rows = table.to_pylist()
+        metadata_records.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
+        return [_fact(row, (), None) for row in rows]
+    metadata_records.check_version(table.column("_VERSION").unique().to_pylist(), VERSION, "manifest list", None)
+    columns = {name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)}  # scalar: one a manifest, as all below
+    if any(min(columns[name], default=0) < 0 for name in _COUNTS):
+        raise Corrupt("a number below 0", field="_FILE_SIZE")
+    low, high, nulls = (part.to_pylist() for part in table.column("_PARTITION_STATS").combine_chunks().flatten())
+    ranges = [
+        Stats(min_values=first, max_values=last, null_counts=None if counts is None else tuple(counts))
+        for first, last, counts in zip(low, high, nulls, strict=True)
+    ]
+    counts_ = zip(*(columns[name] for name in _COUNTS), strict=True)
+    return [
+        ManifestFile(
+            name=checked_name(name, field="_FILE_NAME"),
+            size_bytes=size_bytes,
+            num_added_files=added,
+            num_deleted_files=deleted,
+            partition_stats=ranges[at],
+            schema_id=schema_id,
+            **{field: columns[own][at] for own, field in _BOUNDS.items()},
+        )
+        for at, (name, (size_bytes, added, deleted, schema_id)) in enumerate(zip(columns["_FILE_NAME"], counts_, strict=True))
+    ]
+
+
+def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
+    """The SimpleStats record in a field."""
+    nulls = value(row, "_NULL_COUNTS", list, path, default=None)
+    if nulls is not None and not all(number is None or isinstance(number, int) for number in nulls):
+        raise wrong(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
+    return Stats(
+        min_values=value(row, "_MIN_VALUES", bytes, path),
+        max_values=value(row, "_MAX_VALUES", bytes, path),
+        null_counts=None if nulls is None else tuple(nulls),
+    )
+
+
+def stats_record(found: Stats) -> dict[str, Any]:
+    """A SimpleStats record, to be written."""
+    return {
+        "_MIN_VALUES": found.min_values,
+        "_MAX_VALUES": found.max_values,
+        "_NULL_COUNTS": None if found.null_counts is None else list(found.null_counts),
+    }
+
+
+def encode_list(files: Sequence[ManifestFile], **how: Any) -> bytes:
+    """A manifest list by the reference's schema; fields of `extra` follow its own. `how` is what `metadata_file.write` takes."""
+    added = extra_fields(file.extra for file in files)
+    if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
+        return metadata_records.write_encoded(record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL))
+    fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
+    rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
+    return metadata_records.write(fields, rows, **how)
+
+
+@lru_cache(maxsize=4096)
+def _encoded(file: ManifestFile) -> bytes:
+    """The record of a manifest: every list of a table repeats most of those in the one before."""
+    return metadata_records.encode_record(record_schemas.LIST, record(file))
+
+
+def record(file: ManifestFile) -> dict[str, Any]:
+    """The members of a manifest in a list, but those of newer writers."""
+    return {
+        "_VERSION": VERSION,
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_NUM_ADDED_FILES": file.num_added_files,
+        "_NUM_DELETED_FILES": file.num_deleted_files,
+        "_PARTITION_STATS": stats_record(file.partition_stats),
+        "_SCHEMA_ID": file.schema_id,
+        "_MIN_BUCKET": file.min_bucket,
+        "_MAX_BUCKET": file.max_bucket,
+        "_MIN_LEVEL": file.min_level,
+        "_MAX_LEVEL": file.max_level,
+        "_MIN_ROW_ID": file.min_row_id,
+        "_MAX_ROW_ID": file.max_row_id,
+    }
+
+
+def extra_fields(found: Iterable[Iterable[Extra]]) -> dict[str, str]:
+    """Names and declarations of all extra fields; the first declaration of a name counts."""
+    added: dict[str, str] = {}
+    for extras in found:
+        for extra in extras:
+            added.setdefault(extra.name, extra.declared)
+    return added

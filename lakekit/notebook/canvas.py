@@ -1,0 +1,168 @@
+"""Many boxes that can be clicked, as one widget: a `ToggleButtons` whose buttons a style sheet puts in their places.
+
+    Stage ── HTML (style sheet, words, lines)
+          └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each, hints and names come with the buttons
+
+Buttons each of their own would be three models a box, which a notebook server drops beyond some hundreds (measured).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from itertools import count
+from typing import TYPE_CHECKING
+
+import ipywidgets
+import traitlets
+
+from lakekit.draw.color import css
+from lakekit.draw.shapes import Rect, Sign, Word
+from lakekit.draw.humanize import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.draw.shapes import Shape
+
+_NUMBERS = count()
+_FAINT = 0.35
+_NARROWEST = 815
+"""Pixels below which words would stand on words: a narrower page gets a scroll bar instead."""
+_LIGHT = "66"
+"""The opacity of what is deleted, as CSS writes it behind a colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A box that can be chosen: `key` is its value, `name` what a screen reader says, `hint` what hovering shows.
+
+    `left` and `width` are shares of the stage's width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" | "dim".
+    With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the middle of its width, however wide the stage is.
+    `gone` is the share of the box that is drawn lighter, from its top: what is deleted in it.
+    """
+
+    key: str
+    name: str
+    hint: str
+    left: float
+    width: float
+    top: float
+    height: float
+    color: str
+    look: str = ""
+    round: float = 3
+    sign: str = ""
+    gone: float = 0.0
+
+
+class Stage(ipywidgets.Box):
+    """`.chosen` is the key of the chosen box, "" without one; set it from Python or click."""
+
+    chosen = traitlets.Unicode("")
+
+    def __init__(self) -> None:
+        self.css_class = f"lakekit-stage-{next(_NUMBERS)}"
+        self._sheet = ipywidgets.HTML()
+        self._pick = ipywidgets.ToggleButtons(options=[], value=None)
+        self._spots: tuple[Spot, ...] = ()
+        self._quiet = False
+        super().__init__([self._sheet, self._pick])
+        self.add_class(self.css_class)
+        self._pick.observe(self._picked, "value")
+        self.observe(self._choose, "chosen")
+
+    def show(self, spots: Sequence[Spot], *, height: float, behind: Sequence[Shape] = ()) -> None:
+        """Draws these boxes, and words and lines behind them, whose x is a share of the width; what was chosen stays so where it is still there."""
+        same = [(spot.key, spot.name, spot.hint) for spot in spots] == [(spot.key, spot.name, spot.hint) for spot in self._spots]
+        self._spots = tuple(spots)
+        wanted = self.chosen if any(spot.key == self.chosen for spot in spots) else ""
+        self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_behind, behind))}"
+        if not same:
+            self._quiet = True
+            try:
+                with self._pick.hold_sync():  # one message, whatever the front end knew before
+                    self._pick.options = [(printable(spot.name), spot.key) for spot in spots]
+                    self._pick.tooltips = [printable(spot.hint) for spot in spots]
+                    self._pick.value = wanted or None
+            finally:
+                self._quiet = False
+        self.chosen = wanted
+
+    def _picked(self, change: dict[str, object]) -> None:
+        if not self._quiet:
+            self.chosen = str(change["new"] or "")
+
+    def _choose(self, change: dict[str, object]) -> None:
+        key = str(change["new"])
+        self._pick.value = key if any(spot.key == key for spot in self._spots) else None
+
+    def _style(self, height: float) -> str:
+        c = f".{self.css_class}"
+        rules = [
+            f"{c}{{position:relative;width:100%;min-width:{_NARROWEST}px;height:{height:.0f}px;margin:0;overflow:visible}}",
+            f"{c}{{font:12px ui-monospace,monospace;color:{css('text')}}}",
+            f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
+            f"{c} .widget-label{{display:none}}",
+            f"{c} i{{position:absolute;font-style:normal;white-space:pre;line-height:14px;pointer-events:none}}",
+            f"{c} button{{position:absolute;min-width:0;margin:0!important;padding:0;border:0;font-size:0;cursor:pointer;box-shadow:none}}",
+            f"{c} button:hover{{filter:brightness(1.15)}}",
+            f"{c} button:focus-visible{{outline:2.5px dashed {css('text')}!important;outline-offset:1px;z-index:3}}",
+            f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
+        ]
+        rules += [f"{c} button:nth-of-type({number}){{{_place(spot)}}}" for number, spot in enumerate(self._spots, 1)]
+        return "".join(rules)
+
+
+def _place(spot: Spot) -> str:
+    if spot.sign:
+        return _signed(spot)
+    place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
+    color = css(spot.color)
+    if spot.gone > 0 and color.startswith("#"):
+        color = f"linear-gradient({color}{_LIGHT} max(2px,{min(spot.gone, 1) * 100:.1f}%),{color} 0)"
+    looks = {
+        "": f"background:{color}",
+        "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
+        "removed": f"background:transparent;border:1.5px dashed {css('removed')}!important",
+        "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
+        "dim": f"background:{color};opacity:{_FAINT}",
+    }
+    return f"{place};border-radius:{spot.round:g}px;{looks[spot.look]}"
+
+
+def _signed(spot: Spot) -> str:
+    """A sign's place and paint. Nothing is clipped: the outline of the chosen one goes around it."""
+    side = spot.height
+    place = f"left:calc({(spot.left + spot.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{spot.top:.1f}px;height:{side:.1f}px"
+    looks = {"dim": f";opacity:{_FAINT}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
+    return f"{place};{_paint(spot.sign, css(spot.color), side)}{looks.get(spot.look, '')}"
+
+
+def _paint(sign: str, color: str, side: float) -> str:
+    if sign == "triangle":
+        halves = ", ".join(f"linear-gradient(to bottom {to},transparent 50%,{color} 50%)" for to in ("right", "left"))
+        places = "background-position:left,right;background-size:50% 100%;background-repeat:no-repeat"
+        return f"background-color:transparent!important;background-image:{halves};{places}"
+    looks = {"circle": f"border-radius:{side / 2:g}px", "diamond": "transform:rotate(45deg) scale(0.72);border-radius:1px"}
+    return f"background:{color};{looks.get(sign, 'border-radius:1px')}"
+
+
+def _behind(shape: Shape) -> str:
+    """Words, signs and lines of the stage; x and widths are shares of its width."""
+    if isinstance(shape, Sign):
+        place = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
+        look = f"{place};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
+        return f"<i style='{look};opacity:{_FAINT if shape.faint else 1}'></i>"
+    if isinstance(shape, Word):
+        shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
+        look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
+        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(printable(shape.text))}</i>"
+    if isinstance(shape, Rect):
+        look = f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
+        paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"
+        return f"<i style='{look};{paint};opacity:{_FAINT if shape.faint else 1}'></i>"
+    width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
+    height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
+    look = f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"
+    return f"<i style='{look};background:{css(shape.color)}'></i>"

@@ -1,0 +1,189 @@
+"""The bytes of a file to click through: `Bytes`, which `lk.hex(...)` shows where ipywidgets is installed."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import ipywidgets
+import traitlets
+
+from lakekit.draw import hexdump as draw, html
+from lakekit.draw.color import css
+from lakekit.draw.shapes import Word
+from lakekit.draw.humanize import count, cut, printable
+from lakekit.notebook.pictured import Pictured
+from lakekit.notebook.canvas import Spot, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.codec.marks import Mark
+    from lakekit.draw.shapes import Drawing
+    from lakekit.inspection.hexdump import Hex
+
+PAGE = 512
+"""Bytes that are shown at once."""
+LINE = 32
+_LEFT, _HEIGHT = 0.09, 24
+_SHOWN = 120
+
+
+class Cells(Stage):
+    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below; over the chosen field another."""
+
+    def fill(self, data: bytes, marks: Sequence[Mark], start: int, chosen: Mark | None) -> None:
+        """Shows the page that begins at `start`."""
+        page = data[start : start + PAGE]
+        self.start, self.frame = start, chosen
+        self.marks = draw.overlapping(marks, start, start + len(page))
+        hints = [printable(draw.said(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
+        spots = [
+            Spot(key=str(start + at), name=f"{byte:02x}", hint=f"byte {count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
+            for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
+        ]
+        lines = range(0, len(page), LINE)
+        behind = [Word(x=0, y=at // LINE * _HEIGHT + 11, text=f"{start + at:08x}", color="muted") for at in lines]
+        self.show(spots, height=len(lines) * _HEIGHT, behind=behind)
+
+    def _style(self, height: float) -> str:
+        c = f".{self.css_class}"
+        share = (1 - _LEFT) / LINE * 100
+        look = f"width:{share - 0.2:.2f}%;height:21px;font:12px/17px ui-monospace,monospace;color:{css('text')};background:transparent"
+        rules = [super()._style(height).partition(f"{c} button:nth-of-type(")[0], f"{c} button{{{look};border-bottom:3px solid {draw.QUIET};border-radius:0}}"]
+        rules += [f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * share:.2f}%}}" for at in range(LINE)]
+        rules += [f"{_some(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}" for at in range(0, len(self._spots), LINE)]
+        for mark in self.marks:
+            low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
+            rules.append(f"{_some(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
+            if mark == self.frame:
+                rules.append(f"{_some(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}")
+        return "".join(rules)
+
+
+def _some(css_class: str, low: int, high: int) -> str:
+    """The buttons number `low` to `high` - 1, counted from 0."""
+    return f"{css_class} button:nth-of-type(n+{low + 1}):nth-of-type(-n+{high})"
+
+
+class Bytes(Pictured):
+    """The bytes of a file, 512 at a time: click a byte or a field to see its name, its value and its place in the format.
+
+    `offset` is the chosen byte (-1: none), `selected` its field, `page` the first byte shown, `code` the Python that gives the field. A compressed block opens
+    into its inflated bytes, and closes again.
+    """
+
+    offset = traitlets.Int(-1)
+    page = traitlets.Int(0)
+    selected = traitlets.Unicode("")
+    code = traitlets.Unicode("")
+
+    def __init__(self, shown: Hex) -> None:
+        self.shown, self._quiet = shown, False
+        self._outer: list[tuple[Hex, int]] = []
+        self._heading, self._detail, self._place = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Label()
+        self._cells = Cells()
+        self._list = ipywidgets.Select(options=[], rows=8, layout=ipywidgets.Layout(width="100%"))
+        self._list.tooltip = "the fields on this page"
+        self._earlier, self._later = _button("◀ page", "the 512 bytes before"), _button("page ▶", "the next 512 bytes")
+        self._previous, self._next = _button("◀ field", "the field before"), _button("field ▶", "the next field")
+        self._open, self._close = _button("open", "the inflated bytes of this block"), _button("close", "back to the file")
+        buttons = [self._earlier, self._place, self._later, self._previous, self._next, self._open, self._close]
+        super().__init__([self._heading, ipywidgets.HBox(buttons), self._cells, self._list, self._detail])
+        self._earlier.on_click(lambda _: self._turn(-PAGE))
+        self._later.on_click(lambda _: self._turn(PAGE))
+        self._previous.on_click(lambda _: self._step(-1))
+        self._next.on_click(lambda _: self._step(1))
+        self._open.on_click(lambda _: self.open_block())
+        self._close.on_click(lambda _: self.close_block())
+        self._cells.observe(self._clicked, "chosen")
+        self._list.observe(self._listed, "value")
+        self.observe(lambda _: self._show(), "offset")
+        self.observe(lambda _: self._show(), "page")
+        self._show()
+
+    @property
+    def mark(self) -> Mark | None:
+        """The chosen field: its bytes, name, value and section."""
+        return self.shown.at(self.offset) if 0 <= self.offset < len(self.shown.data) else None
+
+    def open_block(self) -> None:
+        """Shows the inflated bytes of the chosen block."""
+        if self.mark is not None and self.mark.offset in self.shown.opens:
+            self._outer.append((self.shown, self.mark.offset))
+            self._change(self.shown.open(self.mark.offset), -1)
+
+    def close_block(self) -> None:
+        """Back to the file of an opened block."""
+        if self._outer:
+            self._change(*self._outer.pop())
+
+    def _change(self, shown: Hex, offset: int) -> None:
+        self.shown = shown
+        with self.hold_trait_notifications():
+            self.offset, self.page = offset, max(offset, 0) // PAGE * PAGE
+        self._show()
+
+    def drawing(self) -> Drawing:
+        """The page as a picture."""
+        return draw.drawing(self.shown.title, self.shown.data, self.shown.found, start=self.page)
+
+    def as_html(self) -> str:
+        """The first bytes as a table."""
+        return self.shown._repr_html_()
+
+    def as_text(self) -> str:
+        """The first bytes in characters."""
+        return repr(self.shown)
+
+    def _clicked(self, change: dict[str, str]) -> None:
+        if change["new"] and not self._quiet:
+            self.offset = int(change["new"])
+
+    def _listed(self, change: dict[str, int | None]) -> None:
+        if change["new"] is not None and not self._quiet:
+            self.offset = change["new"]
+
+    def _turn(self, by: int) -> None:
+        self.page = min(max(0, self.page + by), max(0, len(self.shown.data) - 1) // PAGE * PAGE)
+
+    def _step(self, by: int) -> None:
+        found, mark = self.shown.found, self.mark
+        if not found:
+            return
+        at = draw.place_of(found, mark.offset) + by if mark is not None else draw.place_of(found, self.page)
+        offset = found[min(max(at, 0), len(found) - 1)].offset
+        with self.hold_trait_notifications():
+            self.offset, self.page = offset, offset // PAGE * PAGE
+
+    def _show(self) -> None:
+        """Draws the page and tells the chosen field."""
+        shown, mark = self.shown, self.mark
+        self._quiet = True
+        try:
+            told = f"<div><b>{escape(printable(shown.told))}</b></div>" if shown.told else ""
+            self._heading.value = f"<b>{escape(shown.title)}</b>{told}"
+            self._cells.fill(shown.data, shown.found, self.page, mark)
+            here = str(self.offset) if mark is not None else ""
+            self._cells.chosen = here if self.page <= self.offset < self.page + PAGE else ""
+            options = [(cut(f"{one.offset:08x}  {draw.said(one)}", _SHOWN), one.offset) for one in self._cells.marks]
+            with self._list.hold_sync():
+                self._list.options = options
+                self._list.value = mark.offset if mark is not None and mark in self._cells.marks else None
+        finally:
+            self._quiet = False
+        last = min(self.page + PAGE, len(shown.data))
+        self._place.value = f"bytes {count(self.page)} to {count(max(last - 1, 0))} of {count(len(shown.data))}"
+        self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(shown.data)
+        self._open.disabled, self._close.disabled = mark is None or mark.offset not in shown.opens, not self._outer
+        self.selected = "" if mark is None else mark.field
+        self._detail.value = "" if mark is None else html.card("", draw.detail(mark))
+        opened = "".join(f".open({offset})" for _, offset in self._outer)
+        source = self._outer[0][0] if self._outer else shown
+        self.code = f"lk.hex({source.path!r}){opened}" if source.path else f"lk.hex(data){opened}"
+        if mark is not None:
+            self.code += f".at({self.offset})"
+
+
+def _button(name: str, hint: str) -> ipywidgets.Button:
+    return ipywidgets.Button(description=name, tooltip=hint, layout=ipywidgets.Layout(width="auto"))

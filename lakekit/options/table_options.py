@@ -1,0 +1,306 @@
+"""The options of a table, read from the texts of its schema file; `declared.py` says what options there are.
+
+    options = TableOptions.parse({"bucket": "4", "fields.v.aggregate-function": "sum"}, kind="key")
+    options.bucket                            4
+    options.write_buffer_size_bytes           268435456
+    options.fields["v"].aggregate_function    "sum"
+
+Options of a schema file are taken as they are: a text that means nothing raises when, and only when, somebody asks for that option, as in the reference.
+Options that a caller gives are checked at once (`changed`). Keys nobody knows are kept.
+Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakekit.errors import InvalidOption
+from lakekit.options import modes
+from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, Declared, FieldOptions
+from lakekit.options.features import check_supported
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.option import Option, nearest, options_of, read_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# No slots: an option whose text means nothing has no attribute, and __getattr__ tells why.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TableOptions(Declared):
+    """Every option of a table, typed. `given` is the mapping it was read from; two are equal when those are.
+
+    `fields` maps a column to its own options; `sequence_groups` maps sequence columns to the columns they protect; `file_indexes` maps an index type to
+    its columns and each column to that index's options.
+    """
+
+    given: Frozen[str, str] = EMPTY
+    kind: Literal["key", "append"] = "append"
+    fields: Mapping[str, FieldOptions] = field(default_factory=Frozen)
+    sequence_groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=Frozen)
+    file_indexes: Mapping[str, Mapping[str, Mapping[str, str]]] = EMPTY
+    unreadable: Mapping[str, InvalidOption] = field(default=EMPTY)
+
+    @staticmethod
+    def parse(given: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:
+        """The options that a mapping gives. Texts that mean nothing raise `InvalidOption` when their option is asked for."""
+        return _parsed(Frozen(given), kind)
+
+    def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
+        """These options with a caller's put over them, each checked at once; a value of None takes an option away.
+
+        Raises `InvalidOption` for a key nobody knows (naming the nearest), a value that means nothing, and an option that is fixed once a table exists,
+        `Unsupported` for what lakekit refuses, `TypeError` for what is no mapping of texts.
+        """
+        given = dict(self.given)
+        for key, value in named(dynamic).items():
+            own = own_key(key)
+            for same in (own, *(old for old, now in OLDER.items() if now == own)):
+                given.pop(same, None)
+            if value is None:
+                check_known(own, "None")
+            else:
+                given[own] = spell(own, value)
+                check_supported({own: given[own]})
+        found = TableOptions.parse(given, kind=self.kind)
+        for key in dynamic:
+            self._check_change(own_key(key), found)
+        return found
+
+    def _check_change(self, key: str, found: TableOptions) -> None:
+        for name in ("fields", "file_indexes"):
+            getattr(found, name)  # raises where the texts mean nothing
+        option = BY_KEY.get(key)
+        if option is None:
+            return
+        name, described = option
+        after = getattr(found, name)
+        if described.fixed and after != getattr(self, name):
+            raise InvalidOption(
+                f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as {after!r}",
+                key=key,
+                value=found.given.get(key),
+            )
+        why = modes.why_not(self, key, after)
+        if why is not None:
+            raise InvalidOption(why, key=key, value=found.given.get(key))
+
+    def __getattr__(self, name: str) -> Any:
+        """Only for options whose text means nothing: everything else is an attribute."""
+        unreadable = self.__dict__.get("unreadable", EMPTY)
+        if name in unreadable:
+            raise copy(unreadable[name])
+        raise AttributeError(name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableOptions) and (self.given, self.kind) == (other.given, other.kind)
+
+    def __hash__(self) -> int:
+        return hash((self.given, self.kind))
+
+    def __repr__(self) -> str:
+        return f"TableOptions({dict(self.given)!r}, kind={self.kind!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _parsed, (self.given, self.kind)
+
+    # ---- what follows from several options
+
+    def field(self, column: str) -> FieldOptions:
+        """What is said of one column; the defaults where nothing is."""
+        return self.fields.get(column, NO_FIELD_OPTIONS)
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        """The given options that lakekit does not know."""
+        return Frozen({key: value for key, value in self.given.items() if not is_known(key)})
+
+    @property
+    def rolling_size_bytes(self) -> int:
+        """The size at which data files roll: the option, else 128 MiB in key tables and 256 MiB in append tables."""
+        return self.target_file_size_bytes or TARGET_FILE_SIZE_BYTES[self.kind]
+
+    @property
+    def level_count(self) -> int:
+        """Levels, level 0 included."""
+        return self.num_sorted_run_compaction_trigger + 1 if self.num_levels is None else self.num_levels
+
+    @property
+    def stop_trigger(self) -> int:
+        """Sorted runs that stall writing."""
+        trigger = self.num_sorted_run_compaction_trigger
+        return max(trigger, trigger + 3 if self.num_sorted_run_stop_trigger is None else self.num_sorted_run_stop_trigger)
+
+    @property
+    def spill_threshold(self) -> int:
+        """Sorted runs merged at once before spilling."""
+        return self.stop_trigger + 1 if self.sort_spill_threshold is None else self.sort_spill_threshold
+
+    @property
+    def gentle_interval(self) -> int:
+        """Triggers between forced moves of level 0 in gentle lookup compaction."""
+        trigger = self.num_sorted_run_compaction_trigger
+        return max(trigger, 2 * trigger if self.lookup_compact_max_interval is None else self.lookup_compact_max_interval)
+
+    @property
+    def changelog_retained(self) -> tuple[int, int, int]:
+        """Fewest, most and oldest (in ms) changelogs kept; as snapshots where nothing is said."""
+        fewest, most, age = self.changelog_num_retained_min, self.changelog_num_retained_max, self.changelog_time_retained_ms
+        return (
+            self.snapshot_num_retained_min if fewest is None else fewest,
+            self.snapshot_num_retained_max if most is None else most,
+            self.snapshot_time_retained_ms if age is None else age,
+        )
+
+    @property
+    def changelog_outlives_snapshots(self) -> bool:
+        """Whether changelogs have a life of their own: expiring a snapshot then keeps its changelog."""
+        fewest, most, age = self.changelog_retained
+        return fewest > self.snapshot_num_retained_min or most > self.snapshot_num_retained_max or age > self.snapshot_time_retained_ms
+
+    @property
+    def full_compaction_interval(self) -> int:
+        """Return after how many commits a writer compacts its buckets fully; 0: the levels alone decide (ENGINE 2.6)."""
+        return self.full_compaction_delta_commits or (1 if self.changelog_producer == "full-compaction" else 0)
+
+    @property
+    def needs_lookup(self) -> bool:
+        """Whether level 0 is merged by looking up older versions: then a reader takes, of the levels above 0, only the lowest row of a key (ENGINE 2.7)."""
+        return self.merge_engine == "first-row" or self.changelog_producer == "lookup" or self.deletion_vectors_enabled or self.force_lookup
+
+
+OPTIONS: dict[str, Option] = options_of(TableOptions)
+"""Every option by attribute."""
+BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
+"""Every option by its own key, with its attribute."""
+OLDER: dict[str, str] = {old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY}
+"""Keys of older releases and what they are called now."""
+
+
+@lru_cache(maxsize=256)
+def _parsed(given: Frozen[str, str], kind: Literal["key", "append"]) -> TableOptions:
+    values: dict[str, Any] = {}
+    unreadable: dict[str, InvalidOption] = {}
+    for name, option in OPTIONS.items():
+        found = option.find(given)
+        if found is not None:
+            try:
+                values[name] = option.value(found[1], found[0])
+            except InvalidOption as wrong:
+                unreadable[name] = wrong
+    try:
+        values["fields"], values["sequence_groups"] = _columns(given)
+    except InvalidOption as wrong:
+        unreadable["fields"] = unreadable["sequence_groups"] = wrong
+    values["file_indexes"] = _file_indexes(given)
+    made = TableOptions(given=given, kind=kind, unreadable=Frozen(unreadable), **values)
+    for name in unreadable:
+        made.__dict__.pop(name, None)
+    return made
+
+
+def named(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options as they are given. Raises `TypeError` where they are no mapping, or one of their keys no text."""
+    if not isinstance(options, Mapping):
+        msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
+        raise TypeError(msg)
+    for key in options:
+        if not isinstance(key, str):
+            msg = f"an option's key is a text; found {key!r}"
+            raise TypeError(msg)
+    return options
+
+
+def own_key(key: str) -> str:
+    """What an option is called now."""
+    return OLDER.get(key, key)
+
+
+def check_known(key: str, shown: str) -> None:
+    """Raises `InvalidOption` for a key nobody knows, naming the nearest."""
+    if not is_known(key):
+        near = nearest(key, [*BY_KEY, *OLDER])
+        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=shown)
+
+
+def spell(key: str, value: object) -> str:
+    """A caller's value as the text that a schema file would hold, checked. Raises `InvalidOption`."""
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    if not isinstance(value, (str, int, float)):
+        raise InvalidOption(f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100])
+    shown = str(value)
+    check_known(key, shown)
+    if key in BY_KEY:
+        BY_KEY[key][1].value(shown, key)
+    return shown
+
+
+def is_known(key: str) -> bool:
+    """Whether lakekit or the reference has an option of that key."""
+    return key in BY_KEY or key in OLDER or key in ELSEWHERE or _column_key(key) is not None or (key.startswith("file-index.") and key.count(".") >= 2)
+
+
+def _column_key(key: str) -> tuple[str, str] | None:
+    """`fields.<column>.<option>` as column and option; a column's name may hold dots."""
+    column, _, option = key.removeprefix("fields.").rpartition(".")
+    if not key.startswith("fields.") or not column or (option != SEQUENCE_GROUP and option not in FIELD_KEYS):
+        return None
+    return column, option
+
+
+FIELD_KEYS: dict[str, str] = {option.key: name for name, option in FIELD_OPTIONS.items()}
+"""Options of one column by key, with their attributes."""
+
+
+def _columns(given: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapping[tuple[str, ...], tuple[str, ...]]]:
+    columns: dict[str, dict[str, Any]] = {}
+    groups: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for key, value in given.items():
+        found = _column_key(key)
+        if found is None:
+            continue
+        column, option = found
+        if option == SEQUENCE_GROUP:
+            groups[read_names(column)] = read_names(value)
+        else:
+            name = FIELD_KEYS[option]
+            columns.setdefault(column, {})[name] = FIELD_OPTIONS[name].value(value, key)
+    return Frozen({column: FieldOptions(**values) for column, values in columns.items()}), Frozen(groups)
+
+
+def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """`file-index.<type>.columns` names the columns, `file-index.<type>.<column>.<option>` says more about one.
+
+    What is said of a map `m` holds for each of its keys, `m[a]`, unless the key has an option of its own (`FileIndexOptions.getMapTopLevelOptions`).
+    """
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for key, value in given.items():
+        kind, _, rest = key.removeprefix("file-index.").partition(".")
+        if key.startswith("file-index.") and rest == "columns":
+            found[kind] = dict.fromkeys(read_names(value), EMPTY)
+    for kind, columns in found.items():
+        for column in columns:
+            of_map = column.partition("[")[0] if column.endswith("]") else column
+            starts = [f"file-index.{kind}.{name}." for name in dict.fromkeys((of_map, column))]
+            columns[column] = Frozen({key.removeprefix(start): value for start in starts for key, value in given.items() if key.startswith(start)})
+    return Frozen({kind: Frozen(columns) for kind, columns in found.items()})
+
+
+def listing() -> Iterator[dict[str, Any]]:
+    """Every option as a row: key, type, default, fixed, choices, older keys, words."""
+    for prefix, options in (("", OPTIONS), ("fields.<column>.", FIELD_OPTIONS)):
+        for option in options.values():
+            yield {
+                "key": prefix + option.key,
+                "type": option.type,
+                "default": option.default,
+                "fixed": option.fixed,
+                "choices": list(option.choices),
+                "older_keys": list(option.older),
+                "words": option.words,
+            }

@@ -1,0 +1,439 @@
+"""Sums, counts and bounds of a table, from the indexes of its files where they say them, from its rows where they do not.
+
+    t.aggregate(pl.col("v").sum(), pl.col("v").max(), where=pl.col("w") > 3)
+                        files read as they lie, with a bsi index of v and indexes that decide w > 3     ->  figures of the index, its deleted rows left out
+                        all others                                                                      ->  decoded, as `scan` reads them
+    one frame of both, added up by Polars: what `t.scan().filter(…).select(…)` gives, wrapping and errors too
+
+Each file is either answered or decoded, of one snapshot. What is not understood of the aggregates or the condition costs time and never truth: then all
+files are decoded. A file that may hold deletes as rows, or has rows merged with those of others, is decoded; so is every file where lost ones are to be
+ignored, for its index would count them.
+Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit import world
+from lakekit.codec import roaring
+from lakekit.codec.arrow_values import scaled
+from lakekit.errors import Corrupt
+from lakekit.data_file import deletion_vector_reader, row_kinds
+from lakekit.data_file.paths import data_file_paths
+from lakekit.file_index import bsi, exact
+from lakekit.file_index.bsi import Figures
+from lakekit.file_index.evaluator import File
+from lakekit.metadata import schemas
+from lakekit.model.data_file import format_of
+from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
+from lakekit.progress import work
+from lakekit.read import beside, damage, file_index_pruning, lazy_frames, lazy, totals
+from lakekit.read.condition import exactly
+from lakekit.read.user_expressions import check_aggregates, computed
+from lakekit.read.planner import ANYWHERE, Step
+from lakekit.read.spelled import text_of
+from lakekit.types import INTEGERS, TIMESTAMPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.predicate import Predicate
+    from lakekit.read.planner import Plan
+    from lakekit.read.table_scan import Scan
+    from lakekit.types import DataType
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+_EMPTY = Figures(0, 0, None, None)
+_KINDS = ("sum", "min", "max", "count", "null_count", "len")
+_SUMMED = (*INTEGERS, "DECIMAL")
+_MS_NS = 1_000_000
+_PROMISE = f"file-index.{bsi.NAME}.columns"
+_MAX_ROWS = 2**63 - 1
+_MAX_COUNT = (1 << 32) - 1
+"""The greatest count that Polars' own type of counts holds, unless it was built for more."""
+_FEW_ROWS, _FEW_FILES = 8192, 32
+"""Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more files."""
+_PLACED = ("partition", "bucket", "file_name", "external_path")
+"""Columns that say where a file lies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One aggregate: a `kind` of all values of a column (None: of rows), and the name it goes by."""
+
+    name: str
+    kind: str
+    column: str | None
+
+    def of(self, name: str) -> pl.Expr:
+        """It as an expression, under another name."""
+        return (pl.len() if self.column is None else _applied(pl.col(self.column), self.kind)).alias(name)
+
+
+class Part(NamedTuple):
+    """What one file's indexes say: rows that satisfy the condition, and the figures of each column."""
+
+    rows: int
+    figures: Mapping[str, Figures]
+
+
+class Answer(NamedTuple):
+    """What indexes said, and the plans of what they did not say.
+
+    `understood`: the aggregates in order, and `wanted` their types; None where nothing was asked of indexes.
+    """
+
+    understood: tuple[Asked, ...] | None
+    wanted: pl.Schema
+    parts: tuple[Part, ...]
+    plans: tuple[Plan, ...]
+
+
+def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
+    """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
+    world.refuse_fork()
+    found = answer(scan, aggregates, where)
+    if found.understood is None or not found.parts:
+        return _computed(scan, found, where, aggregates)
+    said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
+    if any(len(plan.chosen) for plan in found.plans):
+        read = _computed(scan, found, where, [one.of(str(at)) for at, one in enumerate(found.understood)])
+        said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
+    totals = said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+    return totals.select(_narrow_count(column) for column in totals.get_columns())
+
+
+def _computed(scan: Scan, found: Answer, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+    """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
+    try:
+        with damage.named(lambda: found.plans):
+            return _rows(scan, found, where).select(aggregates).collect()
+    except pl.exceptions.PolarsError:
+        if where is not None:
+            with computed(scan.handle.name, f"where={where}"):
+                _rows(scan, found, where).select(pl.len()).collect()
+        raise
+
+
+def _narrow_count(column: pl.Series) -> pl.Series:
+    """Return a count in the type that Polars gives counts, where it holds it; sums of counts are added as UINT64."""
+    is_count = column.dtype == pl.UInt64()
+    return column.cast(pl.get_index_type(), strict=False) if is_count and column[0] <= _MAX_COUNT else column
+
+
+def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
+    """The rows that no index answered for."""
+    rows = lazy_frames.merged(found.plans, scan.fields)
+    return rows if where is None else lazy.filtered(rows, where, scan.schema())
+
+
+def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:
+    """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
+    check_aggregates(aggregates, scan.schema(), scan.handle.name)
+    filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
+    condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
+    plans = scan.plans(condition)
+    schema, understood = _understood(scan, aggregates)
+    said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
+    certain = [one for one in said if one is not None]
+    if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
+        return Answer(None, schema, (), tuple(plans))
+    wanted = {one.column: False for one in understood if one.column is not None}
+    wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
+    parts: list[Part] = []
+    with damage.named(lambda: plans):
+        left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
+    return Answer(understood, schema, tuple(parts), tuple(left))
+
+
+def _may_answer(handle: Handle) -> bool:
+    options = handle.options
+    return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+
+
+# ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[Asked, ...] | None]:
+    """The types of the aggregates, and they one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
+    empty = pl.LazyFrame(schema=scan.schema())
+    wanted = empty.select(aggregates).collect_schema()  # two of one name raise here
+    names = wanted.names()
+    found: list[Asked] = []
+    for expr in aggregates:
+        plain = expr.meta.undo_aliases()
+        if plain.meta.eq(pl.len()):
+            found.append(Asked(name=names[len(found)], kind="len", column=None))
+            continue
+        parts = plain.meta.pop()
+        if len(parts) != 1 or not parts[0].meta.is_column_selection():
+            return wanted, None
+        kind = next((kind for kind in _KINDS if plain.meta.eq(_applied(parts[0], kind))), None)
+        if kind is None:
+            return wanted, None
+        for column in empty.select(parts[0]).collect_schema().names():
+            t = scan.handle.schema.field(column).type
+            if t.root not in (_SUMMED if kind == "sum" else bsi.TYPES) or not exact.is_told(t):
+                return wanted, None
+            found.append(Asked(name=names[len(found)], kind=kind, column=column))
+    return wanted, tuple(found)
+
+
+def _applied(column: pl.Expr, kind: str) -> pl.Expr:
+    match kind:
+        case "sum":
+            return column.sum()
+        case "min":
+            return column.min()
+        case "max":
+            return column.max()
+        case "count":
+            return column.count()
+        case "null_count":
+            return column.null_count()
+    return column.len()
+
+
+# ---- what indexes say ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Plan:
+    """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
+    entries, alone = plan.entries, plan.raw
+    if plan.rule is not None:
+        alone = alone[~row_kinds.may_retract(plan.handle, entries, alone, looks_far=True)]
+    is_asked = bool(wanted) or certain != TRUE
+    able = file_index_pruning.indexed(plan.handle.world, entries, alone) if is_asked else alone
+    able = able if certain == TRUE else _worth_asking(plan, able)
+    if not len(able):
+        return plan
+    known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
+    gone = np.zeros(len(entries), bool)
+    gone[known] = True
+    left = plan.raw[~gone[plan.raw]]
+    count = len(plan.chosen)
+    named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
+    return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
+
+
+def _worth_asking(plan: Plan, able: Ints) -> Ints:
+    """The files whose indexes decide a condition sooner than their rows: not many small ones on a disk. What is said of whole files is remembered."""
+    small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
+    return able if plan.handle.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
+
+
+def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
+    """Counts the rows of files that need no merge."""
+    counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
+    rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
+    if rows > _MAX_ROWS:
+        raise Corrupt(f"the row counts of {plan.handle.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
+    for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
+        rows += count if gone is None else len(roaring.rows(count) - gone)  # scalar: a set
+    parts.append(Part(rows, {}))
+    return able
+
+
+def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Ints:
+    """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
+    handle, entries = plan.handle, plan.entries
+    paths = data_file_paths(handle, entries.select(_PLACED).take(able))
+    able, paths = _hopeful(plan, able, paths, wanted)
+    whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
+    known, figures = totals.recalled(handle, wanted, paths, whole)
+    if known.any():
+        parts.append(Part(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
+    asked = np.flatnonzero(~known)
+    if not len(asked):
+        return able
+    with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
+        one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
+        said = world.each_small(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
+    parts += [part for part in said if part is not None]
+    answered = np.array([part is not None for part in said])
+    fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
+    totals.remember(handle, wanted, paths, fresh)
+    return np.concatenate([able[known], able[asked[answered]]])
+
+
+def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
+    """Those files, and their paths, that may have an index for all columns: where no option says so, it is looked for once, in the heads of their indexes."""
+    handle, entries = plan.handle, plan.entries
+    if not wanted:
+        return able, paths
+    lacks = totals.unable(handle, wanted, paths)
+    ids = entries.numbers("schema_id")[able]
+    then = {number: _then(handle, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
+    promised = [number for number, one in then.items() if _PROMISE in one.schema.options or _PROMISE in handle.all_options]
+    doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
+    files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
+
+    def has(nth: int) -> bool:
+        names, held = then[files[nth].schema_id].names, file_index_pruning.contents(handle, paths[nth], files[nth])
+        return all(name in names and exact.sums(held, names[name]) for name in wanted)
+
+    found = np.array(world.each_small(has, files, is_remote=handle.storage.is_remote), bool)
+    lacking = doubtful[~found]
+    totals.remember_unable(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    lacks[lacking] = True
+    return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]  # scalar: one a file
+
+
+def _deleted_of(plan: Plan, places: Ints) -> Mask:
+    """Which files have a deletion vector."""
+    if not plan.vectors:
+        return np.zeros(len(places), bool)
+    names = plan.entries.column("file_name").take(pa.array(places))
+    found: Mask = pc.is_in(names, pa.array(plan.vectors, pa.string())).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
+    """The deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
+    names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
+    gone = deletion_vector_reader.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    return [roaring.roaring_of(gone[name]) if name in gone else None for name in names]
+
+
+class _File(NamedTuple):
+    """What is needed of a file to ask its index."""
+
+    name: str
+    path: str
+    schema_id: int
+    row_count: int
+    deleted: BitMap | None
+
+
+class _Then(NamedTuple):
+    """A schema that files were written with: the types of its columns, and what the columns asked for are called in it."""
+
+    schema: TableSchema
+    types: Mapping[str, DataType]
+    names: Mapping[str, str]
+
+
+def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool) -> Callable[[int], Part | None]:
+    """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
+    handle, entries = plan.handle, plan.entries
+    names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
+    files = [_File(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
+    then = {number: _then(handle, number) for number in set(ids)}
+    held = _held(plan, places) if keeps else {}
+    rest = [nth for nth in range(len(places)) if nth not in held]
+    alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
+
+    def said(nth: int) -> Part | None:
+        file = files[nth]
+        written = then[file.schema_id]
+        if not all(name in written.names and _is_kept(file.name, handle, name) for name in {*wanted, *columns(certain)}):
+            return None
+        if nth in held:
+            with suppress(Corrupt):  # it is read again, and said where it is
+                return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+        own = alone[nth] if nth in alone else entries.file(int(places[nth]))
+        try:
+            index = file_index_pruning.opened(handle, file.path, own, written.schema)
+            return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+        except Corrupt as damaged:
+            raise beside.advised(damaged) from None
+
+    return said
+
+
+def _held(plan: Plan, places: Ints) -> dict[int, memoryview]:
+    """The bytes of indexes that are in memory, by which of the places they are of."""
+    found = {}
+    order = np.argsort(places)
+    for lot in file_index_pruning.lots(plan.handle, plan.entries, places[order]):
+        at = np.searchsorted(lot.places, places)
+        mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
+        for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):  # scalar: one a file
+            found[nth] = lot.data.data[begin:end]
+    return found
+
+
+def _then(handle: Handle, schema_id: int) -> _Then:
+    written = schemas.written(handle, schema_id)
+    return _Then(written, written.types, file_index_pruning.names_then(handle.schema, written))
+
+
+def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
+    """What one file's indexes say; None where they do not say it all."""
+    if not all(exact.sums(index.contents, then[name]) for name in wanted):
+        return None  # before rows are looked for in vain
+    left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
+    if certain != TRUE:
+        matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
+        if matching is None:
+            return None
+        left = matching if left is None else left & matching
+    return _figures(index, {name: then[name] for name in wanted}, wanted, left)
+
+
+def _is_kept(file_name: str, handle: Handle, column: str) -> bool:
+    """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
+    return format_of(file_name) != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
+
+
+def _figures(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> Part | None:
+    found: dict[str, Figures] = {}
+    for name, bounded in wanted.items():
+        one = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+        if one is None:
+            return None
+        found[name] = one
+    return Part(index.row_count if rows is None else len(rows), found)
+
+
+# ---- one answer of both -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _summary(asked: Asked, parts: Sequence[Part]) -> int | None:
+    """One aggregate over what all indexes said, as whole numbers: keys of the column, rows, or a sum of any size."""
+    if asked.column is None or asked.kind == "len":
+        return sum(part.rows for part in parts)
+    figures = [part.figures[asked.column] for part in parts]
+    match asked.kind:
+        case "sum":
+            return sum(one.total for one in figures)
+        case "count":
+            return sum(one.count for one in figures)
+        case "null_count":
+            return sum(part.rows - one.count for part, one in zip(parts, figures, strict=True))
+        case "min":
+            return min((one.least for one in figures if one.least is not None), default=None)
+    return max((one.greatest for one in figures if one.greatest is not None), default=None)
+
+
+def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
+    """A key as a value of its column's type; a sum that its type cannot hold wraps, as Polars' does."""
+    if isinstance(dtype, pl.Decimal):
+        return pl.Series(name, [None if value is None else scaled(value, dtype.scale)], dtype)
+    if dtype == pl.get_index_type():
+        return pl.Series(name, [value], pl.UInt64)
+    if dtype == pl.Time():
+        return (pl.Series(name, [value], pl.Int64) * _MS_NS).cast(dtype)
+    bits = 32 if dtype in (pl.Int32(), pl.Date()) else 64
+    if value is not None:
+        value = (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+    return pl.Series(name, [value], pl.Int32 if bits == 32 else pl.Int64).cast(dtype)
+
+
+def _together(column: pl.Expr, kind: str) -> pl.Expr:
+    return _applied(column, kind if kind in ("min", "max") else "sum")

@@ -1,0 +1,328 @@
+"""What changed between two snapshots: `t.changes()` (ENGINE 6.3).
+
+delta       the rows that APPEND snapshots added, as they were written, unmerged
+changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
+diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
+auto        changelog where the table has a producer, else delta
+
+Options may ask for the same: `incremental-between` and its kin, `scan.mode` incremental, and `scan.mode` latest-delta, the delta of the newest snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow.compute as pc
+
+from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.data_file.entry_damage import manifest_named
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import manifest_reader, schemas, snapshots, tags
+from lakekit.model.manifest_entries import ADD, concat, empty
+from lakekit.options.features import check_readable
+from lakekit.options.table_options import TableOptions
+from lakekit.read import anew, auto_tags, lazy_frames, planner, table_scan, time_travel
+from lakekit.read.lazy import Now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.condition import Condition
+    from lakekit.read.planner import Plan
+    from lakekit.types import Field
+
+MODES = ("auto", "delta", "changelog", "diff")
+LATEST_DELTA = "latest-delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs.
+
+    `kind_column` None: only the rows that were added or updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the
+    newest snapshot alone, whichever that is when the frame runs.
+    """
+
+    handle: Handle
+    fields: tuple[Field, ...]
+    since: int | str | datetime
+    until: int | str | datetime | None
+    mode: str
+    kind_column: str | None
+    newest_only: bool = False
+    numbered: bool = False
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Kind first, then the table's columns."""
+        kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
+        return {**kind, **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
+
+    def now(self) -> Now:
+        """The two ends, as snapshot ids, and the rows between them."""
+        handle, fields = anew.as_it_is(self.handle, self.fields, "changes()")
+        if handle is not self.handle:
+            return replace(self, handle=handle, fields=fields).now()
+        start, end = self._ends()
+        return Now(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
+
+    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+        with manifest_named(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
+            plans = self.plans(condition)
+            if not plans:
+                return pl.LazyFrame(schema=self.schema())
+            return lazy_frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
+
+    def plans(self, condition: Condition) -> tuple[Plan, ...]:
+        """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.
+
+        Of append tables "diff" has the later plan alone, to be read as a state. None where nothing changed.
+        """
+        start, end = self._ends()
+        if start == end:
+            return ()
+        if self.mode == "diff":
+            return self._states(condition)
+        entries, newest = self._written(start, end)
+        # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
+        own = planner.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
+        return (own, *self._fallback_plan(start, end, entries, condition))
+
+    def _fallback_plan(self, start: int, end: int, own: Entries, condition: Condition) -> tuple[Plan, ...]:
+        """Return the plan of what the fallback branch brought into partitions that this range of this branch has not.
+
+        Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag what it means there.
+        """
+        other = None if self.newest_only else table_scan.fallback_of(self.handle)
+        if other is None:
+            return ()
+        theirs = replace(self, handle=table_scan.paired(self.handle, other))
+        known = snapshots.ids(other)
+        if not known:
+            return ()
+        if time_travel.names_a_snapshot(self.handle, self.since):
+            first, last = max(start, known[0] - 1), min(end, known[-1])
+        else:
+            first, last = theirs._ends()  # noqa: SLF001 - of the same class
+        if first >= last:
+            return ()
+        entries, newest = theirs._written(first, last)  # noqa: SLF001 - of the same class
+        taken = own.column("partition").unique()
+        entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
+        return (planner.plan_change(theirs.handle, newest, entries, condition, hides_level_zero=True),)
+
+    def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
+        if self.mode != "diff":
+            return pl.concat([lazy_frames.unmerged(one, self.fields, self._system) for one in plans])
+        if len(plans) == 1:
+            return lazy_frames.merged(plans, self.fields, system=self._system)
+        return lazy_frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)
+
+    @property
+    def _system(self) -> Sequence[str]:
+        return lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
+
+    def _ends(self) -> tuple[int, int]:
+        """The snapshot ids between which changes lie; equal where there are none."""
+        newest, oldest = snapshots.latest(self.handle), snapshots.earliest(self.handle)
+        if newest is None or oldest is None:
+            return 0, 0
+        if self.newest_only:
+            return newest.id - 1, newest.id
+        first = self._first(oldest.id)
+        start = _end(self.handle, self.since, before_all=first - 1)
+        end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
+        if self.mode == "diff":
+            if start < oldest.id <= end and not time_travel.names_a_snapshot(self.handle, self.since):
+                start = oldest.id  # as `_state` has it
+            if end < start:
+                raise self._backwards(start, end)
+            return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
+        if start == 0 and end != first - 1:
+            start = min(first - 1, end)
+        for asked, number in ((self.since, start), (self.until, end)):
+            if not first - 1 <= number <= newest.id:
+                msg = f"changes of {self.handle.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
+                raise SnapshotNotFound(msg, name=str(asked))
+        if end < start:
+            raise self._backwards(start, end)
+        return start, end
+
+    def _first(self, oldest: int) -> int:
+        """The first snapshot whose changes are there. A long-lived changelog keeps rows as they were written only where nothing produces a changelog."""
+        if self._of_changelog or self.handle.options.changelog_producer == "none":
+            return min([oldest, *snapshots.changelog_ids(self.handle)])
+        return oldest
+
+    @property
+    def _of_changelog(self) -> bool:
+        return self.mode == "changelog" or (self.mode == "auto" and self.handle.options.changelog_producer != "none")
+
+    def _backwards(self, start: int, end: int) -> InvalidOption:
+        msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
+        return InvalidOption(msg, key="until", value=str(self.until))
+
+    def _written(self, start: int, end: int) -> tuple[Entries, Snapshot]:
+        """What the snapshots of the range added, in their order."""
+        changelog = self._of_changelog
+        parts: list[Entries] = []
+        newest = snapshots.find_change(self.handle, end) or snapshots.read(self.handle, end)
+        for number in range(start + 1, end + 1):
+            snapshot = snapshots.find_change(self.handle, number)
+            if snapshot is None:
+                raise snapshots.missing(self.handle, number)
+            wanted = snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE" if changelog else snapshot.commit_kind == "APPEND"
+            if wanted:
+                listed = manifest_reader.manifest_files(self.handle, snapshot, "changelog" if changelog else "delta")
+                read = manifest_reader.read_entries(self.handle, listed)
+                parts.append(read.filter(read.numbers("kind") == ADD))
+        return (concat(parts) if parts else empty()), newest
+
+    def _states(self, condition: Condition) -> tuple[Plan, ...]:
+        """Both states, of the files that only one of them has; append tables, having no keys, tell the rows of the newer files."""
+        before, after = (self._state(end) for end in (self.since, self.until))
+        self._same_buckets(before, after)
+        old, new = planner.plan_difference(self.handle, before, after, condition)
+        return (old, new) if self.handle.schema.primary_keys else (new,)
+
+    def _same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:
+        """Raises `InvalidOption` where the states have different numbers of buckets, as the reference does: files are compared bucket by bucket."""
+        ends = [state.snapshot for state in (before, after) if state.snapshot is not None]
+        if len({end.schema_id for end in ends}) < 2:
+            return
+        counts = [TableOptions.parse(schemas.read(self.handle, end.schema_id).options, kind=self.handle.kind).bucket for end in ends]
+        if counts[0] != counts[1]:
+            msg = f"{self.handle.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at {ends[1].id}: \
+their difference is not told; ask for mode 'delta' or 'changelog', or compare the two states"
+            raise InvalidOption(msg, key="mode", value="diff")
+
+    def _state(self, at: int | str | datetime | None) -> time_travel.Position:
+        """One of the two states; snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference."""
+        if at is None:
+            return time_travel.Position(snapshot=snapshots.latest(self.handle))
+        if at == 0:
+            return time_travel.Position(snapshot=None)
+        if isinstance(at, int) or time_travel.names_a_snapshot(self.handle, at):
+            return time_travel.locate(self.handle, at)
+        found = snapshots.at_time(self.handle, time_travel.time_ms(self.handle, at)) or snapshots.earliest(self.handle)
+        return time_travel.Position(snapshot=None) if found is None else time_travel.past(found)
+
+
+def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
+    """The snapshot id that an end of a range means."""
+    if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
+        msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
+        raise TypeError(msg)
+    if isinstance(at, int):
+        return at
+    if isinstance(at, str):
+        if (tag := tags.find(handle, at)) is not None:
+            return tag.snapshot.id
+        if (number := time_travel.digits(at)) is not None:
+            return number
+    found = snapshots.at_time(handle, time_travel.time_ms(handle, at))
+    return before_all if found is None else found.id
+
+
+def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> Changes:
+    """The changes of a range, checked."""
+    check_readable(handle.all_options, f"table {handle.name}")
+    if mode not in MODES:
+        msg = f"mode {mode!r} is none of {', '.join(MODES)}"
+        raise InvalidOption(msg, key="mode", value=mode)
+    if kind_column is not None and not isinstance(kind_column, str):
+        msg = f"kind_column= is the name of a column, or None for rows without their kind; found {kind_column!r}"
+        raise TypeError(msg)
+    if kind_column is not None and handle.schema.has(kind_column):
+        msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
+        raise InvalidOption(msg, key="kind_column", value=kind_column)
+    _forwards(handle, since, until)
+    found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    found.now()
+    return found
+
+
+def _forwards(handle: Handle, since: int | str | datetime, until: int | str | datetime | None) -> None:
+    """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
+    ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(handle, end)]
+    if len(ends) == 2 and time_travel.time_ms(handle, ends[1]) < time_travel.time_ms(handle, ends[0]):
+        msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
+        raise InvalidOption(msg, key="until", value=str(until))
+
+
+def between(handle: Handle, *, kind_column: str | None) -> Changes:
+    """The changes that a table's options mean where `travel.means_changes` (ENGINE 6.3).
+
+    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
+    from the automatic tag before. Raises `InvalidOption`.
+    """
+    options = handle.options
+    mode = options.incremental_between_scan_mode
+    _alone(handle)
+    if options.scan_mode == LATEST_DELTA:
+        return replace(changes(handle, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
+    if (label := options.incremental_to_auto_tag) is not None:
+        before = auto_tags.previous(handle, label)
+        ends = (label, label) if before is None else (before, label)
+        return changes(handle, *ends, mode="diff", kind_column=kind_column)
+    if (text := options.incremental_between) is None:
+        first, last = (_moment(end) for end in _pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
+        return changes(handle, first, last, mode=mode, kind_column=kind_column)
+    ends = _pair("incremental-between", text)
+    tagged = [tags.find(handle, end) is not None for end in ends]
+    numbers = [time_travel.digits(end) for end in ends]
+    if not all(tagged) and None in numbers:
+        msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {handle.name} has the tags {', '.join(tags.names(handle)) or 'none'}"
+        raise InvalidOption(msg, key="incremental-between", value=text)
+    if all(tagged) and not options.incremental_between_tag_to_snapshot:
+        mode = "diff"
+    if all(tagged):
+        return changes(handle, *ends, mode=mode, kind_column=kind_column)
+    return changes(handle, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
+
+
+def _alone(handle: Handle) -> None:
+    """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
+    given = handle.all_options
+    named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if given.get(key) is not None]
+    ranges = [key for key in time_travel.BETWEEN if given.get(key) is not None]
+    mode = handle.options.scan_mode
+    if mode == LATEST_DELTA and (also := [*named, *ranges]):
+        msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
+        raise InvalidOption(msg, key=also[0], value=given[also[0]])
+    if ranges and named:
+        msg = f"{named[0]} asks for one state and {ranges[0]} a range: set one of them"
+        raise InvalidOption(msg, key=named[0], value=given[named[0]])
+    if len(ranges) > 1:
+        msg = f"{' and '.join(ranges)} each name a range: set only one of them"
+        raise InvalidOption(msg, key=ranges[1], value=given[ranges[1]])
+    if ranges and mode not in ("default", "incremental"):
+        msg = f"scan.mode {mode!r} reads a state and {ranges[0]} names a range: set one of them"
+        raise InvalidOption(msg, key=ranges[0], value=given[ranges[0]])
+    if mode == "incremental" and not ranges:
+        msg = f"scan.mode 'incremental' needs one of {', '.join(time_travel.BETWEEN)}"
+        raise InvalidOption(msg, key="scan.mode", value=mode)
+
+
+def _pair(key: str, text: str) -> tuple[str, str]:
+    ends = [end.strip() for end in text.split(",")]
+    if len(ends) != 2 or not all(ends):
+        msg = f"{key} is two ends with a comma between them, not {text!r}"
+        raise InvalidOption(msg, key=key, value=text)
+    return ends[0], ends[1]
+
+
+def _moment(text: str) -> datetime | str:
+    """A time given in milliseconds, or as a date and time."""
+    if not (text.isascii() and text.removeprefix("-").isdecimal()):
+        return text
+    try:
+        return datetime.fromtimestamp(int(text) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        msg = f"incremental-between-timestamp is two times in milliseconds, and {text[:200]!a} is none a calendar holds"
+        raise InvalidOption(msg, key="incremental-between-timestamp", value=text) from None

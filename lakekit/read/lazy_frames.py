@@ -1,0 +1,266 @@
+"""Plans as LazyFrames: one native scan for files that lie as they are read, one source for each bucket that is merged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from lakekit.bucket import merge_read as buckets
+from lakekit.columns import FILE, LEVEL, col, cols
+from lakekit.errors import SchemaMismatch
+from lakekit.data_file import deletion_vector_reader, row_kinds, unheld
+from lakekit.data_file.paths import data_file_path, data_file_paths
+from lakekit.data_file.reader import scan_files
+from lakekit.format.polars_types import polars_schema
+from lakekit.model.row_kind import SHORT
+from lakekit.read import snapshot_diff as differences
+from lakekit.read.derived import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.read.planner import Plan
+    from lakekit.types import Field
+
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
+KINDS = (KIND,)
+NUMBERED = (KIND, SEQUENCE)
+FEW_OF, MOST_KEPT = 8, 1 << 14
+"""Facts are kept of a state of no more files, of which it is asked for an eighth at most."""
+_NAMES = dict(enumerate(SHORT))
+
+
+def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
+    """The rows of a table: what needs no merge, then bucket after bucket what does.
+
+    `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps standing deletes.
+    """
+    parts: list[pl.LazyFrame] = []
+    for plan in plans:
+        vectors, own = _vectors(plan), own_fields(plan, fields)
+        parts += _alone(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
+        if plan.merged:
+            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
+    return _together(parts, plans[0], fields, system)
+
+
+def unmerged(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
+    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
+    if plan.rule is None:
+        parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
+    return _together(parts, plan, fields, system)
+
+
+def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
+    """Return the columns as the branch that is read knows them: a fallback branch has ids of its own for those of its names."""
+    schema = plan.handle.schema
+    return schema.fields_of(field.name for field in fields) if schema.id < 0 else fields
+
+
+def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
+    """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
+    check_raw(plan.handle, fields)
+    system = [SEQUENCE, KIND] if plan.rule is not None else []
+    names = [field.name for field in fields]
+    if not len(plan.raw):
+        columns = {"_SEQUENCE_NUMBER": pl.Int64(), "_row_kind": pl.String(), "_level": pl.Int32(), "_file": pl.String()}
+        return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
+    frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
+    if plan.rule is None:
+        frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
+    return frame.select(*cols(names), SEQUENCE, _spelled().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
+
+
+RAW = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
+"""The columns that stored versions have behind those of the table."""
+
+
+def check_raw(handle: Handle, fields: Sequence[Field]) -> None:
+    """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
+    own = next((field.name for field in fields if field.name in RAW), None)
+    if own is not None:
+        msg = (
+            f"{handle.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW)} beside the table's columns: "
+            f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
+        )
+        raise SchemaMismatch(msg, column=own)
+
+
+def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
+    """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
+    assert after.rule is not None
+    options = after.handle.options
+    # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
+    is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
+    side = partial(_merged_one if is_told_by_key else _in_buckets, fields=fields, keeps_deletes=keeps_deletes)
+    old, new = side(before), side(after)
+    return differences.of(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
+
+
+def _merged_one(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+    return merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes)
+
+
+def _in_buckets(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+    """The merged rows with the number of their bucket."""
+    numbers = plan.entries.numbers("bucket")
+    parts = []
+    for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
+        one = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
+        parts.append(_merged_one(one, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
+    return pl.concat(parts) if parts else _merged_one(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
+
+
+def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """Changes with their kind first; without a name for it only the rows that were added or updated to."""
+    if kind_column is not None:
+        return kinds_first(frame, kind_column, fields, system)
+    return frame.filter(_stands()).select(col(field.name) for field in fields)
+
+
+def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+    """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
+    names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
+    return frame.select(_spelled().alias(kind_column), *cols(names))
+
+
+def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
+    """Rows of a change, with `_VALUE_KIND`, in an order that a copy kept by key alone can take.
+
+    Files come partition by partition, and a key that moved from a later one to an earlier one would come before it leaves. So what ends as taken away goes
+    first; rows of one key and partition stay in their order.
+    """
+    if not schema.cross_partition:
+        return frame
+    ids = {field.id for field in (*schema.key_fields, *schema.partition_fields)}
+    stays = pl.col(KIND).last().over([col(field.name) for field in fields if field.id in ids]) & 1 == 0
+    return frame.sort(stays, maintain_order=True)
+
+
+def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
+    """What each bucket with overlapping files has to do."""
+    if plan.rule is None or not plan.merged:
+        return []
+    some = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
+    files, paths = some.files(), data_file_paths(plan.handle, some)
+    ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
+    return [
+        buckets.Merge(
+            handle=plan.handle,
+            files=tuple(files[end - len(bucket.files) : end]),
+            paths=tuple(paths[end - len(bucket.files) : end]),
+            rule=plan.rule,
+            in_order=bucket.in_order,
+            on_key=plan.condition.on_key,
+            deletions=vectors,
+            keeps_deletes=keeps_deletes,
+            snapshot_id=None if plan.snapshot is None else plan.snapshot.id,
+        )
+        for bucket, end in zip(plan.merged, ends, strict=True)
+    ]
+
+
+def _alone(
+    plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, system: Sequence[str], keeps_deletes: bool
+) -> list[pl.LazyFrame]:
+    """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
+    if not len(plan.raw):
+        return []
+    if plan.rule is None:
+        frame = _scan(plan, plan.raw, fields, [], vectors)
+        return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
+    doubts = row_kinds.may_retract(plan.handle, plan.entries, plan.raw)
+    clean, other = plan.raw[~doubts], plan.raw[doubts]
+    parts = []
+    if len(clean):
+        parts.append(_scan(plan, clean, fields, system, vectors))
+    if len(other):
+        frame = _scan(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
+        if not keeps_deletes:
+            frame = frame.filter(_stands())
+        parts.append(frame if KIND in system else frame.drop(KIND))
+    return parts
+
+
+def _scan(
+    plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None
+) -> pl.LazyFrame:
+    number = None if plan.snapshot is None else plan.snapshot.id
+    # what files may lack, their null counts tell
+    files, paths = _to_read(plan, rows, counted=bool(unheld.asked(plan.handle, fields)))
+    masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
+    return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
+
+
+def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFile], list[str]]:
+    """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
+    handle, entries = plan.handle, plan.entries
+    if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
+        known = kept(handle.world, entries, ("to read", counted), partial(_placed, entries, counted=counted))
+        if known is not None:
+            chosen = [known[at] for at in rows.tolist()]  # scalar: one a file
+            return [file for file, _, _ in chosen], [data_file_path(handle, partition, bucket, file) for file, partition, bucket in chosen]
+    some = entries.take(rows) if len(rows) < len(entries) else entries
+    return some.files_to_read(counted=counted), data_file_paths(handle, some)
+
+
+def _placed(entries: Entries, *, counted: bool) -> list[tuple[DataFile, bytes, int]]:
+    """The fact of each file, its partition and bucket."""
+    places = entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
+    return list(zip(entries.files_to_read(counted=counted), *places, strict=True))  # scalar: one a file
+
+
+def _is_filtered(plan: Plan, file: DataFile) -> bool:
+    """Whether the query's filters reach the decoder of a file: it needs their columns in any case, and finds the rows by itself that an index names."""
+    return file.format_name == "parquet" and file.schema_id == plan.handle.schema.id
+
+
+def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
+    """Deleted positions of the files that will be read, by file name."""
+    if not plan.vectors:
+        return {}
+    names = plan.entries.column("file_name").take(plan.chosen).to_pylist()  # scalar: one a file
+    return deletion_vector_reader.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+
+
+def _together(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
+    if not parts:
+        return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM[name] for name in system})
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def kind_schema(kind_column: str, *, numbered: bool) -> dict[str, pl.DataType]:
+    """The columns that `kinds_first` puts before those of the table."""
+    return {kind_column: pl.String(), **({SEQUENCE: pl.Int64()} if numbered else {})}
+
+
+def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
+    return dict(polars_schema(fields, timestamp_unit=plan.handle.options.lakekit_timestamp_unit))
+
+
+def _stands() -> pl.Expr:
+    """+I and +U; -U and -D take away."""
+    return pl.col(KIND) & 1 == 0
+
+
+def _spelled() -> pl.Expr:
+    """The kind as text; a number that is no kind raises `Corrupt`."""
+    return pl.col(KIND).map_batches(_spell, return_dtype=pl.String, is_elementwise=True)
+
+
+def _spell(kinds: pl.Series) -> pl.Series:
+    buckets.check_kinds(kinds)
+    return kinds.replace_strict(_NAMES, return_dtype=pl.String)

@@ -1,0 +1,474 @@
+"""A snapshot and a condition become what has to be read: raw files, and files of buckets that must be merged.
+
+Everything here works on the columns of manifest entries; a `DataFile` is made only for a file that survives. Each step counts what it drops, and
+`t.explain()` prints those counts. Rules: ENGINE 2.10 (what is visible), 6.4 (what may be skipped), 2.5 (sections).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit import world
+from lakekit.codec import binary_row
+from lakekit.format.polars_types import polars_schema
+from lakekit.lsm import rule as rules
+from lakekit.metadata import manifest_reader
+from lakekit.predicate import TRUE, columns, conjunction, conjuncts
+from lakekit.read import bounds, file_index_pruning, lookup, sections, select
+from lakekit.read.condition import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.manifests import ManifestFile
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.predicate import Predicate
+    from lakekit.read.sections import Bucket, Groups
+    from lakekit.read.time_travel import Position
+
+    Mask = NDArray[np.bool_]
+
+POSTPONE_BUCKET = -2
+CHOOSING = ("deduplicate", "first-row")
+"""Engines that choose a row as it is; the others build rows from many."""
+ANYWHERE = Condition()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the funnel: of `before` things of a kind, `after` stayed, because of `why`."""
+
+    what: str
+    before: int
+    after: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a read has to do. `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do.
+
+    `asked` asks file indexes which row positions they leave, by file name; `vectors` says which index file holds a file's deletion vector.
+    """
+
+    handle: Handle
+    snapshot: Snapshot | None
+    entries: Entries
+    raw: NDArray[np.int64]
+    merged: tuple[Bucket, ...] = ()
+    rule: MergeRule | None = None
+    condition: Condition = ANYWHERE
+    asked: Callable[[], Mapping[str, BitMap]] = dict
+    vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    files_total: int = 0
+    every: Entries | None = None
+
+    @cached_property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files of the state, `every` one of them; None where manifests were never opened."""
+        return None if self.every is None else int(self.every.numbers("file_size").sum())
+
+    @cached_property
+    def hits(self) -> Mapping[str, BitMap]:
+        """For a file name, which row positions its file index leaves. Raises `Corrupt`, `FileMissing`."""
+        return self.asked()
+
+    @cached_property
+    def chosen(self) -> NDArray[np.int64]:
+        """Indices of every file that will be read."""
+        if not self.merged and (self.raw[1:] > self.raw[:-1]).all():
+            return self.raw
+        parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged)]
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+class Funnel:
+    """Entries on their way through the steps, and what each step dropped.
+
+    `groups` follows the entries: which section of several files each belongs to. None: every file is alone.
+    """
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self.groups: Groups | None = None
+        self.steps: list[Step] = []
+
+    def step(self, why: str, mask: Mask | None) -> None:
+        """Keeps what the mask says; None: this step has nothing to say."""
+        self.together([(why, mask)])
+
+    def together(self, told: Sequence[tuple[str, Mask | None]]) -> None:
+        """Step after step, all over the entries as they are now: leaving some out copies the others, and the indexes in them."""
+        said = [(why, mask) for why, mask in told if mask is not None and len(mask)]
+        kept, left = None, len(self.entries)
+        for why, mask in said:
+            kept, before = mask if kept is None else kept & mask, left
+            left = int(np.count_nonzero(kept))
+            self.steps.append(Step("files", before, left, why))
+        if kept is not None and left < len(self.entries):
+            self.entries, self.groups = self.entries.filter(kept), None if self.groups is None else self.groups.filter(kept)
+
+
+def plan_read(
+    handle: Handle,
+    position: Position,
+    condition: Condition = ANYWHERE,
+    *,
+    limit: int | None = None,
+    without: frozenset[bytes] = frozenset(),
+    levels: range | None = None,
+    last_level: int | None = None,
+    hides_level_zero: bool = True,
+    counted: bool = False,
+) -> Plan:
+    """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
+
+    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`). `counted`: every step is
+    gone, to be shown, where the files of a lookup are known without.
+
+    Reads metadata only. Raises `Unsupported` for a table that cannot be read.
+    """
+    rule = rule_of(handle)
+    snapshot = position.snapshot
+    if snapshot is None:
+        return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
+    listed = manifest_reader.manifest_files(handle, snapshot)
+    kept = _keep_manifests(handle, listed, condition)
+    keep = _asked_once(partial(_in_partition, handle, condition)) if condition.on_partition else None
+    funnel = Funnel(manifest_reader.live(handle, kept, keep_partitions=keep))
+    every = funnel.entries if keep is None and len(kept) == len(listed) else None
+    if len(kept) < len(listed):
+        funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
+    if keep is not None:
+        funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))  # of the kept ones some delete what others added
+        condition = replace(condition, on_partition=())
+    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero))
+    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
+    if levels is not None:
+        funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
+    if last_level is not None:
+        funnel.step("last level", _in_last_level(funnel.entries, last_level))
+    if without:
+        funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
+    if position.created_since_ms is not None:
+        funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
+    plan = plan_entries(handle, snapshot, funnel, rule, condition, limit, counted=counted)
+    return replace(plan, files_total=_file_count(listed), every=every)
+
+
+def plan_entries(
+    handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None, *, counted: bool = False
+) -> Plan:
+    """The plan over given live entries: pruning, sections, file indexes."""
+    index = manifest_reader.index_entries(handle, snapshot)
+    vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
+    owned = None if counted or rule is not None else lookup.owners(handle, funnel.entries, condition)
+    if owned is None:
+        _prune_places(handle, funnel, index, condition)
+        if rule is not None:
+            _prune_keys(handle, funnel, rule, condition)
+            funnel.groups = sections.groups(handle, funnel.entries)
+        asked = _prune_values(handle, funnel, rule, condition)
+        groups = funnel.groups
+        raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
+    else:
+        groups, raw = None, np.flatnonzero(owned)  # of the entries of the state, of which more is remembered, none are left out
+        asked = partial(_positions, handle, funnel.entries, raw, condition.predicate)
+        funnel.steps.append(Step("files", len(owned), len(raw), "file index"))
+    if limit is not None and rule is None and not vectors:
+        raw = _enough(funnel.entries, raw, limit)
+    return Plan(
+        handle=handle,
+        snapshot=snapshot,
+        entries=funnel.entries,
+        raw=raw,
+        merged=() if groups is None else sections.buckets(funnel.entries, groups),
+        rule=rule,
+        condition=condition,
+        asked=asked,
+        vectors=vectors,
+        steps=tuple(funnel.steps),
+    )
+
+
+def plan_stored(handle: Handle, position: Position, condition: Condition) -> Plan:
+    """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
+    if position.snapshot is None:
+        return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
+    funnel = Funnel(live(handle, position.snapshot))
+    return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
+
+
+def plan_change(
+    handle: Handle,
+    snapshot: Snapshot,
+    entries: Entries,
+    condition: Condition,
+    *,
+    hides_level_zero: bool,
+    hides_postponed: bool = True,
+    created_since_ms: int | None = None,
+) -> Plan:
+    """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` and `hides_postponed` say so."""
+    funnel = Funnel(entries)
+    if created_since_ms is not None:
+        funnel.step("creation time", _created_since(funnel.entries, created_since_ms))
+    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
+    return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
+
+
+def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
+    """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff).
+
+    A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
+    """
+    states = (before, after)
+    sides = [manifest_reader.no_entries() if state.snapshot is None else _seen(handle, live(handle, state.snapshot)) for state in states]
+    names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
+    rule = rule_of(handle)
+    on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
+    plans = []
+    for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
+        if state.snapshot is None:
+            plans.append(Plan(handle=handle, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
+        else:
+            funnel = Funnel(side.filter(~np.asarray(pc.is_in(mine, other))))
+            plans.append(plan_entries(handle, state.snapshot, funnel, rule, on_key))
+    return plans[0], plans[1]
+
+
+def rule_of(handle: Handle) -> MergeRule | None:
+    """How rows of a key table become one; None for an append table."""
+    return rules.of(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
+
+
+def live(handle: Handle, snapshot: Snapshot) -> Entries:
+    """Every live entry of a snapshot."""
+    return manifest_reader.live(handle, snapshot)
+
+
+def partitions_of(handle: Handle, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
+    """The serialized partitions that a position has visible files in, or files of those levels."""
+    if position.snapshot is None:
+        return frozenset()
+    entries = made_since(_seen(handle, live(handle, position.snapshot)), position)
+    if levels is not None:
+        entries = entries.filter(_in_levels(entries, levels))
+    return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
+
+
+def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:
+    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
+    _prune_places(handle, funnel, [], condition)
+    if rule is not None:
+        _prune_keys(handle, funnel, rule, condition)
+    raw = np.arange(len(funnel.entries))
+    return Plan(handle=handle, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
+
+
+def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
+    return np.asarray(pc.is_in(entries.column("partition"), pa.array(sorted(partitions), pa.binary())))
+
+
+# ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
+    """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
+    hides_postponed = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
+    hides_level_zero = hides_level_zero and bool(handle.schema.primary_keys) and sections.hides_level_zero(handle)
+    if not hides_postponed and not hides_level_zero:
+        return None
+    mask: Mask = np.ones(len(entries), bool)
+    if hides_postponed:
+        mask &= entries.numbers("bucket") != POSTPONE_BUCKET
+    if hides_level_zero:
+        mask &= entries.numbers("level") > 0
+    return None if mask.all() else mask
+
+
+def _in_bucket(handle: Handle, entries: Entries) -> Mask | None:
+    """The one bucket that `scan.bucket` names; None without it."""
+    wanted = handle.options.scan_bucket
+    return None if wanted is None else entries.numbers("bucket") == wanted
+
+
+def _in_levels(entries: Entries, levels: range) -> Mask:
+    numbers: NDArray[np.int64] = entries.numbers("level")
+    return (numbers >= levels.start) & (numbers < levels.stop)
+
+
+def _in_last_level(entries: Entries, least: int) -> Mask:
+    level = pl.col("level")
+    found = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
+    mask: Mask = found.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
+    return mask
+
+
+def _seen(handle: Handle, entries: Entries) -> Entries:
+    for step in (_visible, _in_bucket):
+        mask = step(handle, entries)
+        entries = entries if mask is None else entries.filter(mask)
+    return entries
+
+
+def made_since(entries: Entries, position: Position) -> Entries:
+    """The entries of files that were made when a position begins to look at them, or later."""
+    since = position.created_since_ms
+    return entries if since is None else entries.filter(_created_since(entries, since))
+
+
+def _created_since(entries: Entries, time_ms: int) -> Mask:
+    made = entries.column("creation_time").cast(pa.int64())
+    return np.asarray(pc.fill_null(pc.greater_equal(made, world.wall_clock_ms(time_ms)), True))
+
+
+# ---- partitions and buckets ----------------------------------------------------------------------------------------------------------------------
+
+
+def _keep_manifests(handle: Handle, listed: list[ManifestFile], condition: Condition) -> list[ManifestFile]:
+    """Manifests whose partition ranges may hold what is asked."""
+    wanted = _only(condition.predicate, set(handle.schema.partition_keys))
+    if wanted == TRUE:
+        return listed
+    kept = bounds.keep_manifests(handle, listed, wanted)
+    return [m for m, keep in zip(listed, kept, strict=True) if keep]
+
+
+def partition_frame(handle: Handle, rows: pa.BinaryArray) -> pl.DataFrame:
+    """Serialized partition rows as a frame, a column a partition key."""
+    fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
+    decoded = binary_row.decode_columns(rows, [f.type for f in fields])
+    wanted = polars_schema(fields)
+    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
+
+
+def _in_partition(handle: Handle, condition: Condition, rows: pa.BinaryArray) -> Mask:
+    """Which serialized partitions satisfy the conditions on partition columns; each is asked once."""
+    encoded = rows.dictionary_encode()
+    frame = partition_frame(handle, encoded.dictionary)
+    chosen: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+    return chosen[encoded.indices.to_numpy()]
+
+
+def _asked_once(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
+    """The same mask over serialized partitions, for whom it was asked of before told from memory: a question of Polars costs more than all of them."""
+    asked: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
+
+    def known(rows: pa.BinaryArray) -> Mask:
+        if not len(rows):
+            return np.zeros(0, bool)
+        encoded = rows.dictionary_encode()
+        if asked and np.asarray(pc.is_in(encoded.dictionary, asked[-1][0])).all():
+            return np.asarray(pc.is_in(encoded.dictionary, asked[-1][1]))[encoded.indices.to_numpy()]
+        chosen = keep(encoded.dictionary)
+        asked[:] = [(encoded.dictionary, encoded.dictionary.filter(pa.array(chosen)))]
+        return chosen[encoded.indices.to_numpy()]
+
+    return known
+
+
+def _file_count(listed: list[ManifestFile]) -> int:
+    return sum(m.num_added_files - m.num_deleted_files for m in listed)
+
+
+def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condition: Condition) -> None:
+    """By partition, exactly; by bucket, from the values of the whole bucket key."""
+    if not len(funnel.entries):
+        return
+    if condition.on_partition:
+        funnel.step("partition", _in_partition(handle, condition, funnel.entries.column("partition")))
+    funnel.step("bucket", select.in_buckets(handle, funnel.entries, condition.predicate))
+    hashed = [entry for entry in index if entry.index_type == "HASH"]
+    if hashed and handle.options.bucket == -1:
+        funnel.step("hash index", select.in_hashed(handle, funnel.entries, condition.predicate, hashed))
+
+
+# ---- keys and values -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _only(predicate: Predicate, names: set[str]) -> Predicate:
+    """The conjuncts that use only those columns."""
+    return conjunction([part for part in conjuncts(predicate) if (used := set(columns(part))) and used <= names])
+
+
+def _without(predicate: Predicate, names: set[str]) -> Predicate:
+    """The conjuncts that use any other column."""
+    return conjunction([part for part in conjuncts(predicate) if not set(columns(part)) <= names])
+
+
+def _named(predicate: Predicate) -> str:
+    return ", ".join(sorted(set(columns(predicate))))
+
+
+def _prune_keys(handle: Handle, funnel: Funnel, rule: MergeRule, condition: Condition) -> None:
+    """By key range: every version of a key shares the key, so any file may go."""
+    on_key = _only(condition.predicate, set(rule.key))
+    if on_key != TRUE and len(funnel.entries):
+        funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
+
+
+def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Callable[[], Mapping[str, BitMap]]:
+    """By value statistics and file indexes, where no other version of a key could come back; who tells what the indexes leave of files that stay."""
+    if condition.predicate == TRUE or not len(funnel.entries):
+        return dict
+    decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
+    on_value, entries = _without(condition.predicate, decided), funnel.entries
+    told: list[tuple[str, Mask | None]] = []
+    alone = None if funnel.groups is None else funnel.groups.number < 0
+    if on_value != TRUE:
+        fit = bounds.keep(handle, entries, file_index_pruning.as_read(handle.schema, entries, on_value), "value")
+        if rule is not None and funnel.groups is not None:
+            fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
+        told.append((f"values {_named(on_value)}", fit))
+        alone = fit if alone is None else fit & alone
+    asked = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
+    found = file_index_pruning.evaluate(handle, entries, asked, _without(condition.predicate, set(handle.schema.partition_keys)))
+    if found.says_something:
+        there = np.ones(len(entries), bool)
+        there[found.gone] = False
+        told.append(("file index", there))
+    funnel.together(told)
+    return partial(_by_name, entries, found)
+
+
+def _positions(handle: Handle, entries: Entries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
+    return _by_name(entries, file_index_pruning.evaluate(handle, entries, raw, predicate))
+
+
+def _by_name(entries: Entries, found: file_index_pruning.Found) -> Mapping[str, BitMap]:
+    hits = found.positions()
+    names = entries.column("file_name").take(pa.array(list(hits), pa.int64())).to_pylist()  # scalar: one a file
+    return dict(zip(names, hits.values(), strict=True))
+
+
+def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
+    """A file among overlapping runs goes only with its whole section, and only where the merge chooses whole rows."""
+    kept = fit.copy()
+    inside = groups >= 0
+    if not chooses:
+        return kept | inside
+    alive = np.unique(groups[inside & fit])
+    kept[inside] = np.isin(groups[inside], alive)
+    return kept
+
+
+def _enough(entries: Entries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The first files that hold `limit` rows together."""
+    before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
+    return raw[before < limit]

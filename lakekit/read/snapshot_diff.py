@@ -1,0 +1,142 @@
+"""The difference of two states of a key table: what diff increments and `changes(mode="diff")` tell (ENGINE 6.3).
+
+    before   1 a   2 b           after   1 a   2 B   3 c           told   +I 2 B   +I 3 c
+    before   1 a   2 b           after   1 a                       told   -D 2 b, where deletes are asked for
+
+The reference merges the two sorted states as if they were runs of one table, and reports a changed key only when the later state's row comes second, that is
+when its sequence fields, or then its sequence number, are the greater ones. Sequence numbers begin anew with an INSERT OVERWRITE, so that rows it replaced
+may go unreported (case overwrite_keyed). Equal ones come in the order of the tree that merges: the side whose row was not moved last is first.
+
+Buckets are compared one by one. Where they are dynamic, a key that was deleted may come again in another one, and writers
+place keys by several functions where `bucket-function.type` is not the default: then both states say of every row where it is,
+in a column `BUCKET`.
+
+Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from lakekit.codec import hashing
+from lakekit.columns import AFTER, BEFORE, GROUP, PLACE, ROW, col, cols, internal
+from lakekit.lsm import age
+from lakekit.lsm.changelog import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.lsm.rule import MergeRule
+    from lakekit.metadata.table_context import Handle
+
+    Mask = NDArray[np.bool_]
+
+KIND: Final = "_VALUE_KIND"
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
+SYSTEM = (KIND, SEQUENCE)
+BUCKET: Final = GROUP
+_DELETE = 3
+
+
+def of(before: pl.LazyFrame, after: pl.LazyFrame, handle: Handle, rule: MergeRule) -> pl.LazyFrame:
+    """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns, `SYSTEM`, maybe `BUCKET`."""
+    key = [*handle.schema.partition_keys, *rule.key]
+    if BUCKET in after.collect_schema():
+        key.append(BUCKET)
+    others = [name for name in handle.schema.names if name not in key] + list(SYSTEM)
+    old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before(name) for name in others})
+    joined = after.with_columns(pl.lit(True).alias(AFTER)).join(old, on=cols(key), how="full", nulls_equal=True, coalesce=True)
+    schema = after.collect_schema()
+    return joined.map_batches(partial(_told, handle=handle, rule=rule, names=schema.names()), schema=schema)
+
+
+def _before(name: str) -> str:
+    """Return the name of a column of the state before, beside that of the state after."""
+    return internal("before", name)
+
+
+def _told(joined: pl.DataFrame, *, handle: Handle, rule: MergeRule, names: Sequence[str]) -> pl.DataFrame:
+    there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
+    gone = ~there & ~_retracts(joined[_before(KIND)])
+    found = joined.filter(pl.Series((there & ~was) | gone | _changed(joined, there & was, handle, rule)))
+    is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
+    columns = [pl.when(is_there).then(col(name)).otherwise(col(_before(name))).alias(name) if _before(name) in both else col(name) for name in names]
+    kind = pl.when(is_there).then(col(_before(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before(KIND))
+    return found.with_columns(kind).select(columns)
+
+
+def _retracts(kinds: pl.Series) -> Mask:
+    return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
+
+
+def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) -> Mask:
+    """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
+    types, both_states = handle.schema.types, set(joined.columns)
+    values = [name for name in handle.schema.names if _before(name) in both_states]
+    unlike = [in_order(col(name), types[name]).ne_missing(in_order(col(_before(name)), types[name])) for name in values]
+    mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
+    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before(KIND)]))
+    if not mask.any():
+        return mask
+    order = _order(joined, both, rule)
+    if (mask & (order == 0)).any():
+        order = _settled(joined, both, order, handle, rule)
+    found: Mask = mask & (order > 0)
+    return found
+
+
+def _order(joined: pl.DataFrame, both: Mask, rule: MergeRule) -> NDArray[np.int8]:
+    """Whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones; of keys that both states have."""
+    names = [*rule.sequence_fields, SEQUENCE]
+    pairs = joined.filter(pl.Series(both))
+    older = [col(_before(name) if _before(name) in pairs.columns else name).alias(name) for name in names]
+    sides = [pairs.select(older), pairs.select(cols(names))]
+    found, count = np.zeros(len(pairs), np.int8), len(pairs)
+    for rank in reversed(age.ranks(pl.concat(sides), rule)):
+        found = np.where(rank[count:] == rank[:count], found, np.where(rank[count:] > rank[:count], 1, -1)).astype(np.int8)
+    order = np.zeros(len(both), np.int8)
+    order[both] = found
+    return order
+
+
+def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: Handle, rule: MergeRule) -> NDArray[np.int8]:
+    """The order with every tie settled as the reference's tree of two leaves does: the leaf that did not move last comes first.
+
+    A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
+    """
+    where = _places(joined, handle)
+    partition = cols(handle.schema.partition_keys)
+    at = joined.select(*partition, where.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
+    rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
+    place = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
+    tie = (both & (order == 0))[rows]
+    alone = joined[AFTER].is_not_null().to_numpy()[rows]
+    moved = np.where(both[rows], order[rows] < 0, alone)  # whether the leaf of `after` moved last
+    number = np.arange(len(rows))
+    starts = np.concatenate(([True], place[1:] != place[:-1]))
+    start = np.maximum.accumulate(np.where(starts, number, 0))
+    last = np.maximum.accumulate(np.where(tie, -1, number))  # the last event that was no tie
+    last = np.where(last < start, -1, last)
+    ties = np.cumsum(tie)
+    since = ties - np.where(last >= 0, ties[last], ties[start] - tie[start]) - tie  # ties between it, or the start, and this one
+    after_moved = np.where(last >= 0, moved[last], False) ^ (since % 2 == 1)
+    settled = order.copy()
+    settled[rows[tie]] = np.where(after_moved[tie], 1, -1)
+    return settled
+
+
+def _places(joined: pl.DataFrame, handle: Handle) -> pl.Series:
+    """The bucket of each key, which it has with it or which the key says."""
+    if BUCKET in joined.columns:
+        return joined[BUCKET]
+    count, schema = handle.options.bucket, handle.schema
+    if count <= 1:
+        return pl.zeros(joined.height, pl.Int32, eager=True)
+    keys = [schema.field(name) for name in schema.bucket_keys]
+    return pl.Series(hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count))

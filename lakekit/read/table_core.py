@@ -1,0 +1,86 @@
+"""What every part of a table starts from: where it is, and how to open it anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakekit import world
+from lakekit.metadata.table_context import open_handle
+from lakekit.model.locations import Locations
+from lakekit.options.frozendict import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.keeper import Keeper
+    from lakekit.storage.protocol import Storage
+
+
+_KEPT = ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper", "locations")
+"""What a pickled table takes along."""
+_MOST_SCANS = 64
+"""So many scans share a frame: Polars may keep something of every question it is asked."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """A frame of the newest snapshot that more scans may be given, and the handle it reads: each time it runs it looks for that snapshot anew."""
+
+    handle: Handle
+    frame: pl.LazyFrame
+    scans_left: int = _MOST_SCANS
+
+
+@dataclass(slots=True)
+class Seen:
+    """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again; a frame to give again."""
+
+    handle: Handle | None = None
+    snapshot_id: int | None = None
+    files: str | None = None
+    health: str | None = None
+    checked: str | None = None
+    shared: Shared | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Opened:
+    """A location, a branch and dynamic options. Nothing here goes stale: each question opens the newest schema and snapshot."""
+
+    location: str
+    name: str
+    branch_name: str | None = None
+    dynamic: Mapping[str, Any] = EMPTY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    storage: Storage | None = field(default=None, repr=False)
+    keeper: Keeper | None = field(default=None, repr=False, compare=False)
+    locations: Locations = field(default=Locations(), repr=False, compare=False)
+    _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
+
+    def handle(self) -> Handle:
+        """The table's facts as of now. Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child."""
+        world.refuse_fork()
+        found = open_handle(
+            self.location,
+            branch=self.branch_name,
+            options=self.dynamic,
+            storage_options=self.storage_options,
+            storage=self.storage,
+            name=self.name,
+            keeper=self.keeper,
+            locations=self.locations,
+        )
+        self._seen.handle = found
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_seen", Seen())

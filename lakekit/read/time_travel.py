@@ -1,0 +1,258 @@
+"""Which snapshot a read means: `at=`, the `scan.*` options, or the newest (ENGINE 6.1, 6.2).
+
+    at=3 · at="v1" (a tag of that name, else digits are a snapshot, else an ISO time) · at=datetime(2024, 3, 1)
+    {"scan.mode": "compacted-full"} · {"scan.timestamp-millis": "1700000000000"} · {"scan.watermark": "…"} · …
+
+Going back in time also goes back to the schema of that time; the newest snapshot is read with the newest schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakekit.errors import InvalidOption, SnapshotNotFound
+from lakekit.metadata import schemas, snapshots, tags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+
+BATCH_IDENTIFIER = 2**63 - 1
+_MOST_DIGITS = 19
+_WATERMARK = "watermark-"
+POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
+"""Options that each name one position: only one of them may be set."""
+FILES_SINCE = "scan.file-creation-time-millis"
+"""The option that asks for the rows of files made since a time."""
+_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE)
+NEWEST = ("latest", "latest-full", "compacted-full")
+SCAN_KEYS = (*POSITIONS, *_OTHER)
+BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+"""Options that each name a range of changes."""
+CHANGES = ("incremental", "latest-delta")
+"""Scan modes that read changes and not a state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a read stands. No snapshot: the table is empty. `schema_id` None: the newest schema. `created_since_ms`: only files made since."""
+
+    snapshot: Snapshot | None
+    schema_id: int | None = None
+    created_since_ms: int | None = None
+
+
+def means_changes(handle: Handle) -> bool:
+    """Whether the table's options ask for what changed and not for a state (ENGINE 6.1)."""
+    return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
+
+
+NOWHERE = Position(snapshot=None)
+"""Where a table without snapshots is read: with the newest schema."""
+
+
+def means_newest(handle: Handle) -> bool:
+    """Whether the table's options ask for the newest snapshot, whichever that is: which one need not be known to know its columns. Raises `InvalidOption`."""
+    return asked(handle)[0] in ("latest", "latest-full")
+
+
+def names_a_snapshot(handle: Handle, at: int | str | datetime | None) -> bool:
+    """Whether `at`, or else the table's options, name a snapshot by its number or a tag: names that another branch gives to others."""
+    if at is None:
+        found = handle.all_options
+        version = found.get("scan.version")
+        return "scan.snapshot-id" in found or "scan.tag-name" in found or (version is not None and not version.startswith(_WATERMARK))
+    if isinstance(at, str):
+        return tags.find(handle, at) is not None or digits(at) is not None
+    return isinstance(at, int)
+
+
+def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
+    """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
+    if at is not None:
+        return past(_at(handle, at))
+    return _by_mode(handle, *asked(handle))
+
+
+def asked(handle: Handle) -> tuple[str, dict[str, str]]:
+    """The scan mode that the table's options mean, and those options. Raises `InvalidOption` where they contradict each other."""
+    found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
+    named = [key for key in (*POSITIONS, "scan.version") if key in found]
+    if len(named) > 1 and named != ["scan.snapshot-id", "scan.version"]:  # which the reference takes for one
+        msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
+        raise InvalidOption(msg, key=named[1], value=found[named[1]])
+    mode = _mode(handle.options.scan_mode, found)
+    other = named[0] if named else None
+    if other is not None and mode in NEWEST:
+        msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
+        raise InvalidOption(msg, key=other, value=found[other])
+    if other is not None and mode == "from-creation-timestamp":
+        msg = f"scan.mode {mode!r} begins at a time and {other} names a snapshot: set one of them"
+        raise InvalidOption(msg, key=other, value=found[other])
+    if FILES_SINCE in found and (other is not None or mode != "from-file-creation-time"):
+        msg = f"{FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: set one of them"
+        raise InvalidOption(msg, key=FILES_SINCE, value=found[FILES_SINCE])
+    return mode, found
+
+
+def _mode(mode: str, found: dict[str, str]) -> str:
+    if mode == "full":
+        return "latest-full"
+    if mode != "default":
+        return mode
+    if "scan.timestamp" in found or "scan.timestamp-millis" in found:
+        return "from-timestamp"
+    if found.keys() & {"scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}:
+        return "from-snapshot"
+    if FILES_SINCE in found:
+        return "from-file-creation-time"
+    return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
+
+
+def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
+    match mode:
+        case "latest-full" | "latest":
+            return Position(snapshot=snapshots.latest(handle))
+        case "compacted-full":
+            return Position(snapshot=compacted(handle))
+        case "from-timestamp":
+            return past(_before(handle, millis(found)))
+        case "from-snapshot" | "from-snapshot-full":
+            return past(_named(handle, found, mode))
+        case "from-file-creation-time":
+            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, FILES_SINCE))
+        case "from-creation-timestamp":
+            return since_creation(handle, whole_number(found, "scan.creation-time-millis"))
+    msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
+from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
+    raise InvalidOption(msg, key="scan.mode", value=mode)
+
+
+def past(snapshot: Snapshot) -> Position:
+    """A position at a snapshot, with the schema of its time."""
+    return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
+
+
+def _at(handle: Handle, at: int | str | datetime) -> Snapshot:
+    if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
+        msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
+        raise TypeError(msg)
+    if isinstance(at, int):
+        return snapshots.read(handle, at)
+    if isinstance(at, datetime):
+        return _before(handle, time_ms(handle, at))
+    if (tag := tags.find(handle, at)) is not None:
+        return tag.snapshot
+    if (number := digits(at)) is not None:
+        return snapshots.read(handle, number)
+    return _before(handle, time_ms(handle, at))
+
+
+def digits(text: str) -> int | None:
+    """The number that a text of digits alone writes, where 64 bits can hold it."""
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
+
+
+def time_ms(handle: Handle, at: str | datetime) -> int:
+    """A time in milliseconds since 1970; a naive one is local. Raises `TagNotFound` for a text that is neither a tag nor a time."""
+    try:
+        return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
+    except ValueError:
+        raise tags.missing(handle, str(at)) from None
+
+
+def _millis(time: datetime) -> int:
+    """A time in milliseconds since 1970, a naive one is local; at the ends of the calendar, where no zone is known, UTC."""
+    try:
+        return int(time.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return int(time.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _before(handle: Handle, time_ms: int) -> Snapshot:
+    """The newest snapshot at or before a time."""
+    found = snapshots.at_time(handle, time_ms)
+    if found is None:
+        msg = f"{handle.name} has no snapshot at or before {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        raise SnapshotNotFound(msg, name=str(time_ms))
+    return found
+
+
+def _named(handle: Handle, found: dict[str, str], mode: str) -> Snapshot:
+    if "scan.version" in found:
+        return _version(handle, found["scan.version"])
+    if "scan.snapshot-id" in found:
+        return snapshots.read(handle, whole_number(found, "scan.snapshot-id"))
+    if "scan.tag-name" in found:
+        return tags.read(handle, found["scan.tag-name"]).snapshot
+    if "scan.watermark" in found:
+        return snapshots.at_watermark(handle, whole_number(found, "scan.watermark"))
+    msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
+    raise InvalidOption(msg, key="scan.mode", value=mode)
+
+
+def _version(handle: Handle, version: str) -> Snapshot:
+    """`scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
+    if (tag := tags.find(handle, version)) is not None:
+        return tag.snapshot
+    if version.startswith(_WATERMARK) and (watermark := digits(version.removeprefix(_WATERMARK))) is not None:
+        return snapshots.at_watermark(handle, watermark)
+    if (snapshot_id := digits(version)) is not None:
+        return snapshots.read(handle, snapshot_id)
+    raise tags.missing(handle, version)
+
+
+def compacted(handle: Handle) -> Snapshot | None:
+    """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
+    every = handle.options.full_compaction_delta_commits
+    if every is None and handle.options.changelog_producer == "full-compaction":
+        every = 1
+    for number in sorted(snapshots.ids(handle), reverse=True):
+        snapshot = snapshots.read(handle, number)
+        if snapshot.commit_kind == "COMPACT" and (every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0):
+            return snapshot
+    return snapshots.latest(handle)
+
+
+def since_creation(handle: Handle, time_ms: int) -> Position:
+    """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference.
+
+    The last one may have expired, where a long-lived changelog tells of it. Raises `SnapshotNotFound` where only changelogs tell of the first one too.
+    """
+    earlier = snapshots.change_at_time(handle, time_ms - 1)
+    if earlier is not None and earlier.id + 1 in (*snapshots.ids(handle), *snapshots.changelog_ids(handle)):
+        return Position(snapshot=snapshots.read(handle, earlier.id + 1))
+    return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
+
+
+def millis(found: Mapping[str, str]) -> int:
+    """The time that `scan.timestamp` or `scan.timestamp-millis` names."""
+    if "scan.timestamp-millis" in found:
+        return whole_number(found, "scan.timestamp-millis")
+    text = found.get("scan.timestamp", "")
+    try:
+        return _millis(datetime.fromisoformat(text))
+    except ValueError:
+        msg = f"scan.timestamp is a time such as 2024-03-01 12:00:00, not {text!r}"
+        raise InvalidOption(msg, key="scan.timestamp", value=text) from None
+
+
+def whole_number(found: Mapping[str, str], key: str) -> int:
+    """A whole number of 64 bits among options. Raises `InvalidOption`."""
+    text = found.get(key, "").strip()
+    number = digits(text.removeprefix("-"))
+    if number is None or number >= 2**63:
+        msg = f"{key} is a whole number of 64 bits, not {text[:200]!a}"
+        raise InvalidOption(msg, key=key, value=text)
+    return -number if text.startswith("-") else number
+
+
+def schema_of(handle: Handle, position: Position) -> Handle:
+    """The handle as of a position: with the schema of that time, or the newest."""
+    if position.schema_id is None:
+        return handle if schemas.newest_id(handle) == handle.schema.id else handle.with_schema(schemas.latest(handle))
+    return handle if handle.schema.id == position.schema_id else handle.with_schema(schemas.read(handle, position.schema_id))

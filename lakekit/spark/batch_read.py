@@ -1,0 +1,219 @@
+"""A table as a DataFrame of Spark: planned in the driver as every read is, each file sent where it is fastest.
+
+    ls.read(spark, table, columns=["id", "total"], where="day = '2024-03-31'")
+
+    driver    snapshot, columns and condition become a plan, from metadata alone; the frame stays on that snapshot
+    Spark     Parquet files that lie as they are read: `native`
+    tasks     buckets to merge, files under deletion vectors, other formats, old types: `cut` makes tasks of them, `job` reads one
+
+Both are put together by `unionAll`. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what was asked of `read`. Spark
+knows the sizes of files, and is told how big the rows of tasks are (`read.estimate`): big tables are joined by shuffling, small ones sent to every executor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakekit.catalog.system_table import SystemTable
+from lakekit.columns import col
+from lakekit.errors import Unsupported
+from lakekit.format.polars_types import paimon_type
+from lakekit.read import incremental as changing, estimate, user_expressions as rows_said, lazy_frames, table_scan as scans, time_travel
+from lakekit.spark import asked, conditions, tasks, job, native_parquet, session
+from lakekit.spark.asked import MICROSECONDS
+from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
+from lakekit.system_tables import data, registry
+from lakekit.table.format_tables import FormatTable
+from lakekit.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+    from os import PathLike
+
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.read.incremental import Changes
+    from lakekit.read.planner import Plan
+    from lakekit.read.table_scan import Scan
+    from lakekit.spark.asked import Rows
+    from lakekit.spark.job import Job
+    from lakekit.table.table import Table
+
+
+def read(
+    spark: SparkSession,
+    table_or_path: Table | SystemTable | str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    where: pl.Expr | str | None = None,
+    at: int | str | datetime | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """The rows of a table as a DataFrame that stays on the snapshot it was planned on; of the newest one without `at`.
+
+    `columns` and `where` (a Polars expression or SQL text, of single rows) are used before anything is planned: partitions, buckets, key ranges, statistics
+    and file indexes leave out files, and lakekit's tasks read those columns and rows only. `where` means what it means to `t.scan` and `t.delete`, whatever the
+    session says: a moment without a zone is one of UTC. What is filtered afterwards, and what `ls.sql` is told, is Spark's, in the session's zone.
+    `at` and `options` are those of `Table.scan`, changes included.
+    The option `spark.read.native` says whether Spark reads Parquet files itself that need no merge: "auto" (the default) on disks, "on" in object stores
+    too, which the session must be able to open, "off" never.
+
+    Columns may hold nulls whatever the table says, as in every DataFrame that Spark reads from files. TIME is milliseconds of the day; timestamps are cut to
+    microseconds. Executors need lakekit, and reach the table as the driver does: by the same path, or URL and storage options, which travel with the job.
+
+    Of a catalog's system tables `audit_log` and `ro` are read in tasks, the others in the driver, when asked; `binlog` is refused. A format table is one task.
+    Raises what `Table.scan` raises, `ColumnNotFound`, `SchemaMismatch`, and `Unsupported` for a Spark that is too old.
+    """
+    session.check(spark)
+    table = asked.table_of(table_or_path)
+    if isinstance(table, SystemTable):
+        return _system(spark, table, columns, where, at=at, options=options)
+    if isinstance(table, FormatTable):
+        found = table.scan(at, options={**(options or {}), **MICROSECONDS})
+        return _one_task(spark, found, table, columns, where)
+    handle = asked.handle_of(table, at, options)
+    if at is None and time_travel.means_changes(handle):
+        return told(spark, changing.between(handle, kind_column=None), columns, where)
+    return _state(spark, scans.scan(handle, at), columns, where)
+
+
+def _state(spark: SparkSession, scan: Scan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+    """The rows of a scan, with their kinds where it has them."""
+    rows = asked.rows_of(scan.handle, where)
+    out = asked.columns_of(scan.fields, columns, scan.handle.name)
+    found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _planned(spark, plan, what, rows)]
+    return together(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
+
+
+def work_of_state(scan: Scan, out: Sequence[Field], rows: Rows) -> Iterator[tuple[Plan, Job]]:
+    """The plans of a scan, and what tasks of each have in common."""
+    what = job.Job(
+        handle=scan.handle,
+        fields=asked.needed(scan.handle, out, rows),
+        out=with_kind(scan.kind_column, out, numbered=scan.numbered),
+        where=rows.where,
+        on_key=rows.condition.on_key,
+        kind_column=scan.kind_column,
+        numbered=scan.numbered,
+        keeps_deletes=scan.keeps_deletes,
+    )
+    for plan in scan.plans(rows.condition):
+        yield plan, replace(what, handle=plan.handle)
+
+
+def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[DataFrame]:
+    """The frames of a plan: Spark's own, and one of tasks."""
+    found, own = [], lazy_frames.own_fields(plan, what.fields)
+    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.alone(plan, own)
+    condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
+    if rows.said and condition is None:
+        mask[:] = False  # Spark cannot say it
+    if mask.any():
+        found += native_parquet.frames(spark, plan, mask, own, what.out, condition)
+    apart = replace(plan, raw=plan.raw[~mask])
+    return [*found, *run(spark, tasks.tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
+
+
+def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
+    """The rows of changes, with their kinds where the source has them."""
+    rows = asked.rows_of(source.handle, where)
+    out = asked.columns_of(source.fields, columns, source.handle.name)
+    plans = source.plans(rows.condition)
+    works = works_of_changes(source, plans, out, rows, session.slots(spark))
+    found = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
+    return together(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
+
+
+def works_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> list[tuple[Job, list[bytes], Sequence[Plan]]]:
+    """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
+    compares = source.mode == "diff" and len(plans) > 1
+    # comparing two states compares all their columns
+    fields = source.fields if compares else asked.needed(source.handle, out, rows)
+    given = with_kind(source.kind_column, out, numbered=source.numbered)
+    what = job.Job(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    if compares:
+        return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
+    if source.mode != "diff":
+        what = replace(what, how="written")
+    return [(replace(what, handle=plan.handle), tasks.tasks(plan, plan.raw, slots), [plan]) for plan in plans]
+
+
+def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
+    """The columns as a frame gives them: the kind of each row first, where there is one."""
+    before = [] if kind_column is None else [Field(kind_column, "STRING"), *([Field(lazy_frames.SEQUENCE, "BIGINT")] if numbered else [])]
+    return read_fields([*before, *out])
+
+
+def run(spark: SparkSession, tasks: Sequence[bytes], what: Job, plans: Sequence[Plan]) -> list[DataFrame]:
+    """The frame of the tasks of some plans, by which Spark is told how big it is; none without tasks."""
+    if not tasks:
+        return []
+    size_bytes = sum(estimate.of(plan, what.out).size_bytes for plan in plans)
+    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
+
+
+def together(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
+    """The frames below each other."""
+    return reduce(lambda left, right: left.unionAll(right), found) if found else session.nothing(spark, spark_schema(out))
+
+
+# ---- what has no splits --------------------------------------------------------------------------------------------------------------------
+
+
+def _system(
+    spark: SparkSession,
+    system: SystemTable,
+    columns: Sequence[str] | None,
+    where: pl.Expr | str | None,
+    *,
+    at: int | str | datetime | None,
+    options: Mapping[str, Any] | None,
+) -> DataFrame:
+    """A system table: its rows in tasks where they are the table's own, else in the driver, which knows them all."""
+    name, handle = registry.check(system.name, system.table.name), asked.handle_of(system.table, at, options)
+    if name == "binlog":
+        msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
+        raise Unsupported(msg, feature="spark.read")
+    if name in ("audit_log", "ro"):
+        source = (data.audit_source if name == "audit_log" else data.ro_source)(handle, at)
+        return told(spark, source, columns, where) if isinstance(source, changing.Changes) else _state(spark, source, columns, where)
+    found = registry.system(handle, name, at).collect()
+    fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in found.schema.items()])
+    out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
+    chosen = _chosen(found.lazy(), out, where, f"{system.table.name}${name}").collect()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
+        writer.write_batch(to_batch(chosen, out))
+    sent = sink.getvalue().to_pybytes()
+    return session.run(spark, [sent], _sent, spark_schema(out), size_bytes=len(sent))
+
+
+def _sent(data: bytes) -> Iterator[pa.RecordBatch]:
+    """Rows that were collected in the driver."""
+    yield from pa.ipc.open_stream(data)
+
+
+def _one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+    """The rows of a format table, which one task collects."""
+    out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
+    size_bytes = int(table.files()["size_bytes"].sum())
+    return session.run(spark, [b""], partial(_collected, _chosen(found, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes)
+
+
+def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
+    if where is not None:
+        schema = found.collect_schema()
+        found = found.filter(rows_said.checked(rows_said.parsed(where, table, "where", schema), schema, table, "where"))
+    return found.select(col(field.name) for field in out)
+
+
+def _collected(found: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
+    for frame in found.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+        yield to_batch(frame, out)

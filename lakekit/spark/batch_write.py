@@ -1,0 +1,263 @@
+"""A DataFrame of Spark into a table: tasks write, the driver commits once.
+
+    ls.write(df, table)                                   append, or upsert in a key table
+    ls.write(df, table, mode="overwrite")                 whole, or by partition, as `t.overwrite`
+
+    driver    columns and types are looked at; a commit that is there already is answered; the `Cut` of the write
+    tasks     rows find their task by their key columns, in Python, and are shuffled by it: every bucket is met by exactly one task
+    tasks     `spark.write_task`: `write.table_writers` on the rows of a task, messages back; append tables without buckets, and postponed ones, need no shuffle
+    driver    `commit.committer`, once
+
+What an attempt of a task writes that fails it deletes itself; what a duplicate writes whose answer nobody wants, or one whose process dies, is an orphan for
+`t.remove_orphans`. Rows come into one bucket from many tasks, in no order that anybody gave them: which of two rows of a key in one frame is the newer one only
+a sequence field says.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions, types as spark_types
+
+from lakekit.maintenance import compact, after_commit
+from lakekit.commit import abort, committer as publishing
+from lakekit.errors import InvalidOption, LakekitError
+from lakekit.data_file import shape
+from lakekit.metadata import feature_check
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.spark import asked, hashed, session, types, write_task
+from lakekit.spark.write_task import TASK, Job
+from lakekit.table.table import Table
+from lakekit.table.table_writer import replaced
+from lakekit.write import row_conversion
+from lakekit.write.shares import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from lakekit.commit.result import Commit
+    from lakekit.commit.overwrite import Overwrite
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.commit_message import CommitMessage
+
+MODES = ("append", "upsert", "overwrite")
+OVERWRITE_MODE, DYNAMIC = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
+"""Spark's word for what an overwrite without a partition replaces, and a table's."""
+
+
+def write(
+    df: DataFrame,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    mode: str = "append",
+    row_kind: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+    commit_user: str | None = None,
+    identifier: int | None = None,
+) -> Commit:
+    """Writes the rows of a Spark DataFrame in Spark tasks, and commits them once, in this process.
+
+    `mode`: "append" adds rows, which a key table merges; "upsert" the same of key tables alone; "overwrite" replaces what `t.overwrite` replaces,
+    `partition={"dt": "2024-03-31"}` that partition. `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Columns
+    match by name, values are cast only where none changes, as `t.append` has it; a TIME may be a number of milliseconds, as `ls.read` gives it.
+
+    `commit_user` and `identifier`: exactly once for each pair. A pair that was committed before answers that commit, and nothing is read or written. Of rows of
+    one key in one frame, which is the newer one says a sequence field, or nobody. Keys that may move between partitions are written by one task.
+
+    Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption` (for a stream, too), `TypeError` for what is no DataFrame of Spark,
+    `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call again finds out), and what Spark raises where a task failed too often. After an error
+    nothing was committed (but see `CommitStateUnknown`).
+    """
+    spark = _session_of(df)
+    handle = handle_of(table_or_path)
+    if identifier is not None and commit_user is None:
+        raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
+    overwrite = check(handle, df.schema, mode=mode, partition=partition, row_kind=row_kind)
+    number = BATCH_IDENTIFIER if identifier is None else identifier
+    if commit_user is not None:
+        done = publishing.known(handle, commit_user=commit_user, identifier=number)
+        if done is not None:
+            return done
+    is_batch = identifier is None
+    job = Job(
+        handle=replace(handle, keeper=None),
+        commit_user=commit_user or handle.new_commit_user(),
+        replaces=overwrite is not None,
+        batch=is_batch,
+        identifier=identifier,
+        row_kind=row_kind,
+        columns=tuple(df.columns),
+        cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
+    )
+    messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
+    done = committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    interval = handle.options.full_compaction_interval
+    if identifier is not None and interval > 1 and identifier % interval == 0:  # buckets of earlier commits, of which no task had rows
+        compact_job(job, messages, identifier=identifier)
+    return done
+
+
+def _session_of(df: DataFrame) -> SparkSession:
+    """The session of a DataFrame that can be written. Raises `TypeError` for what is none of Spark's, `InvalidOption` for a stream."""
+    if not hasattr(df, "mapInArrow") or not hasattr(df, "sparkSession"):
+        msg = f"ls.write takes a DataFrame of Spark, not {type(df).__name__}: t.append takes rows that are in memory"
+        raise TypeError(msg)
+    session.check(df.sparkSession)
+    if df.isStreaming:
+        msg = "ls.write writes once, and this DataFrame is a stream: df.writeStream.foreachBatch(lambda rows, number: ls.write(rows, table, \
+commit_user='…', identifier=number)) writes each of its batches, or df.writeStream.format('lakekit')"
+        raise InvalidOption(msg, key="df")
+    return df.sparkSession
+
+
+def collected(handle: Handle, answers: Iterable[Any]) -> list[CommitMessage]:
+    """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
+    messages, wrong = write_task.understood(answers)
+    if wrong is not None:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            abort.abort(handle, messages)
+        raise wrong
+    return messages
+
+
+def committed(
+    handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
+) -> Commit:
+    """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
+    return after_commit.after(handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages)
+
+
+def _publish(handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool) -> Commit:
+    try:
+        return publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    except BaseException:
+        with suppress(LakekitError):
+            abort.abort(handle, messages)
+        raise
+
+
+def commit_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
+    """Commit the messages of a job whose tasks only added files; then compact and look after the table as its own options say.
+
+    Raises: as `committed`, and as `compact_job`.
+    """
+    done = _publish(job.handle, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    compact_job(job, messages, identifier=identifier)
+    return after_commit.after(job.table or job.handle, done, messages)
+
+
+def compact_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int) -> None:
+    """Compact the buckets that a job committed files to, in this process, where readers see its rows or changelog only then.
+
+    Raises: what compacting raises, with a note that the rows are committed.
+    """
+    table = job.table or job.handle
+    try:
+        compact.compact_written(table, messages, identifier=identifier)
+    except LakekitError as error:
+        error.add_note(
+            f"The rows are committed to {table.name}: do not write them again. Readers see them after a compaction: ls.compact(spark, table), or t.compact()"
+        )
+        raise
+
+
+def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:
+    """The facts of a table that is written to. Raises `InvalidOption` for a system table, and what opening raises."""
+    table = asked.table_of(table_or_path)
+    if not isinstance(table, Table):
+        raise InvalidOption(f"{table.name} is a system table, which is made of what a table holds: write to that table", key="table", value=table.name)
+    return table.handle()
+
+
+def is_dynamic(mode: str | None) -> bool:
+    """Whether an overwrite in Spark's words, which names no partition, replaces only those that it has rows of. Raises `InvalidOption` for no mode.
+
+    Spark's own default is static, whatever the table's options say: it replaces the whole table (ENGINE.md 5.6).
+    """
+    found = (mode or "static").lower()
+    if found not in ("static", "dynamic"):
+        raise InvalidOption(f"partitionOverwriteMode is {mode!r}; there are static and dynamic", key="partitionOverwriteMode", value=mode)
+    return found == "dynamic"
+
+
+# ---- before any task ------------------------------------------------------------------------------------------------------------------------
+
+
+def check(handle: Handle, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
+    """What a write replaces, of one that makes sense and whose columns fit. Raises `InvalidOption`, `Unsupported`, and what `t.append` raises for columns."""
+    if mode not in MODES:
+        raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
+    if partition is not None and mode != "overwrite":
+        raise InvalidOption(f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition")
+    if mode == "upsert" and handle.kind == "append":
+        raise InvalidOption(f"{handle.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
+    if row_kind is not None and handle.kind == "append":
+        raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
+    overwrite = replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
+    feature_check.check_writable(handle)
+    shape.allowed_external_roots(handle)
+    _check_columns(schema, handle, row_kind)
+    return overwrite
+
+
+def _check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> None:
+    """Raises what `t.append` raises for columns and types that do not fit."""
+    arrow = [
+        pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
+        for field in schema
+    ]
+    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
+    for _ in row_conversion.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind, remedies=write_task.IN_SPARK):
+        pass  # no row, only checks
+
+
+def _shuffle_partitions(spark: SparkSession) -> int:
+    return max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+# ---- rows to their tasks --------------------------------------------------------------------------------------------------------------------
+
+
+def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFrame:
+    """The answers of the tasks of a write: rows of one bucket in one task. `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on."""
+    cut = job.cut
+    if cut is None:
+        sent = df
+    elif cut.tasks == 1:
+        sent = df.repartition(1).withColumn(TASK, functions.lit(0))
+    elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
+        sent = _numbered(df, job).repartitionById(cut.tasks, TASK)
+    else:
+        job = replace(job, signs=write_task.signs(cut.tasks))
+        sent = _numbered(df, job).repartition(cut.tasks, TASK)
+    return sent.mapInArrow(partial(write_task.written, job), write_task.ANSWER)
+
+
+def _numbered(df: DataFrame, job: Job) -> DataFrame:
+    """The rows with the column of their task. Spark itself tells it where it can; else only the columns that decide go to Python, as from 4.1 on."""
+    assert job.cut is not None
+    types_of = {field.name: field.dataType for field in df.schema}
+    known = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
+    found = hashed.task(job.handle, job.cut, known)
+    if found is not None:
+        return df.withColumn(TASK, found if job.signs is None else functions.get(functions.lit(list(job.signs)), found))
+    names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
+    if names and hasattr(functions, "arrow_udf"):
+        return df.withColumn(TASK, functions.arrow_udf(_numbering(job), spark_types.IntegerType())(functions.struct(*names)))
+    schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])
+    return df.mapInArrow(partial(write_task.numbered, job), schema)
+
+
+def _numbering(job: Job) -> Callable[[pa.Array], pa.Array]:
+    def numbers(rows: pa.Array) -> pa.Array:
+        return write_task.number(job, pa.RecordBatch.from_struct_array(rows))
+
+    return numbers

@@ -1,0 +1,286 @@
+"""`format("lakekit")`: tables by Spark's own words, where `ls.read` and `ls.write` cannot be called.
+
+    spark.read.format("lakekit").option("filter", "day = '2024-03-31'").load(path)
+    df.write.format("lakekit").mode("append").save(path)
+    spark.readStream.format("lakekit").load(path)        df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
+
+Spark tells a Python source neither which columns a query uses nor its limit, and the filters it can tell it applies to the relation and not to the scan, which
+answers wrongly where a frame is used twice. So nothing is pushed: `.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame
+stays on the snapshot it was planned on. `ls.read` is faster: Spark reads plain files itself there.
+
+Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see
+rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction), the process that commits compacts the
+written buckets after its commit, by itself. Keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused. `ls.write`
+shuffles rows to their buckets first, and its tasks compact.
+
+An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the partitions that there are rows of.
+
+Options of a source: `path`; `branch`; `filter`; `row_kind`, the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds; `partition`, what an
+overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`; `partitionOverwriteMode`, or the table's own word for it, `dynamic-partition-overwrite`;
+`read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of a stream ends, between two snapshots; `storage.…`, what the
+storage is opened with; every other one is an option of the table.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+
+from lakekit import plugins
+from lakekit.commit import abort
+from lakekit.commit.overwrite import Overwrite
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported
+from lakekit.model import partition as partitions
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.read import incremental as changing, table_scan as scans, time_travel
+from lakekit.spark import asked, tasks, job, batch_read, session, types, write_task, batch_write
+from lakekit.table.format_tables import FormatTable
+from lakekit.table.open_create import open as open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.incremental import Changes
+    from lakekit.table.table import Table
+    from lakekit.types import Field
+
+NAME = "lakekit"
+OWN = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
+"""Options that are no options of a table, in lower case: Spark does not keep the case of any."""
+RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
+"""What Spark itself says of an entry of its catalog, among the options."""
+STORAGE, STREAM = "storage.", "read.stream."
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `format("lakekit")` known to a session: batch and stream, read and write. Classic and Connect."""
+    session.check(spark)
+    spark.dataSource.register(Source)
+
+
+class Source(DataSource):
+    """A table for Spark's readers and writers."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in `format(…)`."""
+        return NAME
+
+    def table(self) -> Table:
+        """The table that the options name."""
+        options = dict(self.options)
+        path = options.pop("path", None)
+        if not path:
+            raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
+        stores = {key[len(STORAGE) :]: value for key, value in options.items() if key.lower().startswith(STORAGE)}
+        found = open_table(path, branch=options.pop("branch", None), options=given(options), storage_options=stores or None)
+        if isinstance(found, FormatTable):
+            raise Unsupported(f"{found.name} is a format table: Spark reads such folders itself, and ls.read too", feature="spark.source")
+        return found
+
+    def schema(self) -> StructType:
+        """The table's columns, after the kind of each row where the option `row_kind` names it; nulls may be anywhere, as in every frame that is read."""
+        table = self.table()
+        handle = asked.handle_of(table, None, None)
+        try:
+            fields = handle.schema.fields if time_travel.means_changes(handle) else scans.scan(handle).fields
+        except NotFound:  # a stream may begin behind what is there, with today's columns
+            fields = handle.schema.fields
+        kind = self.options.get("row_kind")
+        if kind is not None and any(field.name == kind for field in fields):
+            raise InvalidOption(f"{table.name} has a column {kind!r} of its own: give the kinds another name", key="row_kind", value=kind)
+        return types.spark_schema(batch_read.with_kind(kind, fields, numbered=False))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of `schema`, which may be fewer than the table has."""
+        return Reader(self.table(), schema, self.options.get("filter"), self.options.get("row_kind"))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Writes rows of `schema`. Raises what `ls.write` raises before any task."""
+        partition = self.options.get("partition")
+        if partition is not None and not overwrite:
+            raise InvalidOption(f"partition={partition!r} says what an overwrite replaces, and these rows are appended", key="partition", value=partition)
+        mode, replaced = ("overwrite" if overwrite else "append"), spec(partition) if partition else None
+        table = self.table()
+        if overwrite and not any(key.lower() == batch_write.DYNAMIC for key in self.options):
+            table = table.with_options({batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))})
+        return Writer(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Reads what snapshots bring; the option `row_kind` adds the column of kinds. Raises what `t.follow` raises before it begins."""
+        streams = _streams()
+        found: DataSourceStreamReader = streams.StreamReader(self.table(), schema, dict(self.options))
+        return found
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """Writes micro-batches; output mode complete replaces the table each time."""
+        streams = _streams()
+        user = streams.user_of(self.options.get("checkpointlocation"))
+        mode = "overwrite" if overwrite else "append"
+        job, _ = write_job(self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user)
+        found: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.whole() if overwrite else None)
+        return found
+
+
+def _streams() -> Any:
+    """What only newer versions of PySpark have the ground for: older ones lack a name (4.0) or a module of their own (4.1)."""
+    try:
+        return plugins.load("spark", "streaming")
+    except (ImportError, Unsupported) as missing:
+        raise Unsupported(
+            "streams of format('lakekit') need PySpark 4.2 or newer; foreachBatch with ls.write works with all", feature="spark.source"
+        ) from missing
+
+
+def given(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the table among those of a source."""
+    return {key: value for key, value in options.items() if key.lower() not in (*OWN, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))}
+
+
+def spec(text: str) -> dict[str, str]:
+    """`dt=2024-03-31/hour=7` as a partition. Raises `InvalidOption`."""
+    try:
+        found = partitions.spec(text)
+    except Corrupt:
+        found = ()
+    if not found:
+        raise InvalidOption(f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7", key="partition", value=text)
+    return dict(found)
+
+
+# ---- read ----------------------------------------------------------------------------------------------------------------------------------
+
+
+class Reader(DataSourceReader):
+    """A state of a table in tasks. What an executor gets of it are the jobs: the list of tasks stays where they were planned."""
+
+    def __init__(self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None) -> None:
+        handle = asked.handle_of(table, None, None)
+        self.jobs: list[job.Job] = []
+        self.tasks: list[tuple[int, bytes]] = []
+        if time_travel.means_changes(handle):
+            self._changes(changing.between(handle, kind_column=kind_column), schema, where)
+            return
+        scan = replace(scans.scan(handle), kind_column=kind_column)
+        rows = asked.rows_of(scan.handle, where)
+        out = columns(scan.fields, schema, scan.handle.name, kind_column)
+        for plan, what in batch_read.work_of_state(scan, out, rows):
+            self.tasks += [(len(self.jobs), task) for task in tasks.tasks(plan, plan.raw, session.SLOTS)]
+            self.jobs.append(what)
+
+    def _changes(self, found: Changes, schema: StructType, where: str | None) -> None:
+        """What options ask for that mean changes."""
+        rows = asked.rows_of(found.handle, where)
+        out = columns(found.fields, schema, found.handle.name, found.kind_column)
+        for what, planned, _ in batch_read.works_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS):
+            self.tasks += [(len(self.jobs), task) for task in planned]
+            self.jobs.append(what)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"jobs": self.jobs, "tasks": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One a task."""
+        return [InputPartition(task) for task in self.tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task; an empty list of tasks comes as one without a value."""
+        if partition.value is not None:
+            at, task = partition.value
+            yield from job.rows(self.jobs[at], task)
+
+
+def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None) -> tuple[Field, ...]:
+    """The columns that a schema names beside that of kinds, which is first.
+
+    Raises `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
+    """
+    wanted = [field for field in schema if field.name != kind_column]
+    if len(wanted) != len(schema) - (kind_column is not None) or (kind_column is not None and schema.fieldNames()[0] != kind_column):
+        raise SchemaMismatch(f"the schema of a read of {table} with row_kind={kind_column!r} begins with that column")
+    out = asked.columns_of(fields, [field.name for field in wanted], table)
+    for field, want in zip(types.spark_schema(types.read_fields(out)), wanted, strict=True):
+        if field.dataType.simpleString() != want.dataType.simpleString():
+            found = field.dataType.simpleString()
+            msg = f"column {field.name} of {table} is {found} in Spark, and the schema says {want.dataType.simpleString()}: cast it after load()"
+            raise SchemaMismatch(msg, column=field.name)
+    return out
+
+
+# ---- write ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def write_job(
+    handle: Handle,
+    schema: StructType,
+    *,
+    mode: str,
+    partition: Mapping[str, str] | None = None,
+    row_kind: str | None = None,
+    commit_user: str | None = None,
+) -> tuple[write_task.Job, Overwrite | None]:
+    """What tasks of a write know whose rows nobody shuffles, and what it replaces. Raises `Unsupported`, and what `ls.write` raises before any task."""
+    if handle.kind == "key" and handle.options.bucket == -1:
+        what = "keys move between partitions" if handle.schema.cross_partition else "buckets of keys follow from what is there"
+        msg = f"{handle.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
+        raise Unsupported(msg, feature="spark.source")
+    overwrite = batch_write.check(handle, schema, mode=mode, partition=partition, row_kind=row_kind)
+    table = handle = replace(handle, keeper=None)
+    if handle.has_buckets:
+        handle = handle.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
+    user, replaces = commit_user or handle.new_commit_user(), overwrite is not None
+    job = write_task.Job(handle=handle, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
+    return job, overwrite
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The answers of a task, row by row."""
+
+    answers: tuple[dict[str, Any], ...]
+
+
+def answer(job: write_task.Job, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Writes the rows of a task."""
+    return Written(tuple(row for batch in write_task.written(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
+
+
+def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
+    """The answers of all tasks that gave some."""
+    return [row for one in written if isinstance(one, Written) for row in one.answers]
+
+
+def drop(handle: Handle, written: Sequence[WriterCommitMessage | None]) -> None:
+    """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
+    with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+        abort.abort(handle, write_task.understood(answers(written))[0])
+
+
+class Writer(DataSourceArrowWriter):
+    """Rows of a batch into a table: `write` in tasks, then `commit` once, in a process beside the driver."""
+
+    def __init__(self, job: write_task.Job, overwrite: Overwrite | None) -> None:
+        self.job, self.overwrite = job, overwrite
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Writes the rows of a task."""
+        return answer(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits what all tasks wrote, and compacts where readers would not see it else."""
+        found = batch_write.collected(self.job.handle, answers(messages))
+        if found or self.overwrite is not None:
+            batch_write.commit_job(self.job, found, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes what tasks wrote whose rows nobody will commit."""
+        drop(self.job.handle, messages)

@@ -1,0 +1,197 @@
+"""A table looked after by Spark tasks: the driver plans, decides and commits as `t.…` does, and tasks do what there is much of.
+
+    ls.rewrite_file_index(spark, table)     files are read, and their indexes built, by tasks; one commit
+    ls.analyze(spark, table)                rows are looked at by tasks, and what they say is put together; one commit
+    ls.remove_orphans(spark, table)         partitions and buckets are listed, and files deleted, by tasks
+    ls.expire_snapshots(spark, table)       the driver removes the snapshots and looks at all that is left; then tasks delete the files
+    ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
+
+What may go is told by the code of `t.…`, in the driver (`maintenance.removal`, `maintenance.orphan_files`): a task is only told to delete what nobody needs any more, and one that
+fails leaves orphans.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.maintenance import analyze as analyzing, expire, rewrite_file_index as file_indexes, orphan_files
+from lakekit.maintenance.rewrite_file_index import Share
+from lakekit.maintenance.arguments import before_ms
+from lakekit.errors import InvalidOption
+from lakekit.format_table import object_table
+from lakekit.model.commit_message import CommitMessage
+from lakekit.spark import asked, tasks as cut, job, pieces, batch_read, session
+from lakekit.spark.asked import Rows
+from lakekit.spark.batch_write import handle_of
+from lakekit.table.format_tables import ObjectTable, refreshed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime, timedelta
+    from os import PathLike
+
+    from pyspark.sql import SparkSession
+
+    from lakekit.maintenance.result import Expired
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.table_scan import Scan
+    from lakekit.spark.job import Job
+    from lakekit.table.table import Table
+    from lakekit.types import Field
+
+
+# ---- indexes of files ----------------------------------------------------------------------------------------------------------------------
+
+
+def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
+    """`t.rewrite_file_index` by Spark tasks, some files each, in one commit.
+
+    Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed, and files that were made are deleted.
+    """
+    session.check(spark)
+    handle = handle_of(table_or_path)
+    count = pieces.TASKS_A_SLOT * session.slots(spark)
+    tasks = [_told(some) for some in pieces.parts(file_indexes.shares(handle, where, count), count)]
+    answers, wrong = pieces.answers(spark, tasks, partial(_indexed, replace(handle, keeper=None), anew=anew))
+    messages = [CommitMessage.from_bytes(data) for data in answers]
+    if wrong is not None:
+        file_indexes.discard(handle, messages)
+        raise wrong
+    return file_indexes.commit(handle, messages)
+
+
+def _told(shares: Sequence[Share]) -> bytes:
+    """Shares as a task is told them: a message with their files, and what these were at other times."""
+    told = []
+    for share in shares:
+        message = CommitMessage(partition=share.partition, bucket=share.bucket, total_buckets=share.total_buckets, compact_before=share.files)
+        before = [(name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in share.before]
+        told.append((b64encode(message.to_bytes()).decode(), before))
+    return json.dumps(told).encode()
+
+
+def _understood(piece: bytes) -> Iterator[Share]:
+    for data, before in json.loads(piece):
+        message = CommitMessage.from_bytes(b64decode(data))
+        yield Share(
+            partition=message.partition,
+            bucket=message.bucket,
+            total_buckets=message.total_buckets or 0,
+            files=message.compact_before,
+            before=frozenset((name, None if index is None else b64decode(index), tuple(extra)) for name, index, extra in before),
+        )
+
+
+def _indexed(handle: Handle, piece: bytes, *, anew: bool) -> Iterator[bytes]:
+    """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
+    messages: list[CommitMessage] = []
+    try:
+        for share in _understood(piece):
+            messages += file_indexes.done(handle, share, anew=anew)
+        for message in messages:
+            yield message.to_bytes()
+    except BaseException:
+        file_indexes.discard(handle, messages)
+        raise
+
+
+# ---- statistics ----------------------------------------------------------------------------------------------------------------------------
+
+
+def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, columns: Sequence[str] | None = None) -> Commit:
+    """`t.analyze` with the rows looked at by Spark tasks: the same statistics, in a snapshot of their own.
+
+    Raises what it raises, and what Spark raises where a task failed too often: then there is no such snapshot.
+    """
+    session.check(spark)
+    return analyzing.analyze(handle_of(table_or_path), columns, partial(_looked, spark))
+
+
+def _looked(spark: SparkSession, source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+    """What the rows of each task look like."""
+    names, parts = analyzing.read_names(source, fields), []
+    out = [field for field in source.fields if field.name in names]
+    for plan, what in batch_read.work_of_state(source, out, Rows()):
+        sent = replace(what, handle=replace(what.handle, keeper=None))
+        tasks = cut.tasks(plan, plan.raw, session.slots(spark))
+        answers, wrong = pieces.answers(spark, tasks, partial(_seen, sent, tuple(fields)))
+        if wrong is not None:
+            raise wrong
+        parts += [pl.read_ipc_stream(data) for data in answers]
+    return parts
+
+
+def _seen(what: Job, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
+    data = BytesIO()
+    analyzing.seen(what.handle, fields, job.found(what, task)).write_ipc_stream(data, compression="zstd")
+    yield data.getvalue()
+
+
+# ---- files that go -------------------------------------------------------------------------------------------------------------------------
+
+
+def remove_orphans(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    older_than: str | datetime | timedelta | None = None,
+    dry_run: bool = True,
+    force: bool = False,
+    external: bool = False,
+) -> pl.DataFrame:
+    """`t.remove_orphans` with partitions and buckets listed, and files deleted, by Spark tasks: the same frame.
+
+    What is needed is read by the driver, after all is listed. Raises what `t.remove_orphans` raises, and what Spark raises where a task failed too often.
+    """
+    session.check(spark)
+    handle = handle_of(table_or_path)
+    lists, deletes = pieces.lists(spark, handle.storage), pieces.deletes(spark, handle.storage)
+    return orphan_files.remove(handle, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes)
+
+
+def expire_snapshots(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than: str | datetime | timedelta | None = None,
+    max_deletes: int | None = None,
+    dry_run: bool = False,
+) -> Expired:
+    """`t.expire_snapshots` with the files of the snapshots that went deleted by Spark tasks.
+
+    The driver says what goes and removes the snapshots, which nobody sees any more before a task begins. Raises what `t.expire_snapshots` raises, and what
+    Spark raises where a task failed too often: files that are left then are orphans.
+    """
+    session.check(spark)
+    handle = handle_of(table_or_path)
+    since = before_ms(older_than, "older_than", handle.world.now_ms())
+    how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+    return expire.expire_snapshots(handle, how, dry_run=dry_run, deletes=pieces.deletes(spark, handle.storage))
+
+
+# ---- listings ------------------------------------------------------------------------------------------------------------------------------
+
+
+def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> Commit:
+    """`t.refresh` of an object table, whose location is listed by Spark tasks, level by level.
+
+    Names that `ls.attach` put into the session show the new listing at once. Raises `InvalidOption` for a table of another kind, `StorageFailed`, and what a
+    commit raises.
+    """
+    session.check(spark)
+    table = asked.table_of(table_or_path)
+    if not isinstance(table, ObjectTable):
+        raise InvalidOption(f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with each read", key="table")
+    handle = table.handle()
+    storage, _, _ = object_table.place(handle)
+    return refreshed(table, object_table.listed(handle, pieces.lists(spark, storage)))

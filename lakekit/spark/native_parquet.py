@@ -1,0 +1,281 @@
+"""Files that Spark's own reader reads as lakekit does: Parquet files that lie as they are read. It is the fastest way there is.
+
+Which files go that way is decided here, file by file, and any doubt sends a file to lakekit's own tasks:
+
+    format            Parquet, on a disk that every executor sees; in a store only with the option spark.read.native=on
+    rows              no deletion vector, no level to merge, and a manifest that counts no deletes among them
+    columns           of types that both read alike; older schemas where every column is the same, a wider number, a longer text, or missing
+    names             that differ in more than their case, which Spark does not tell apart
+    paths             without the signs of a pattern: of several such paths Spark reads each file several times, even where it is told that they are none
+    partitions        columns that the file holds: where statistics leave that open, its folder says them
+    timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
+
+One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where partition values are plain texts or whole
+numbers, Spark is told the table's folder, and prunes folders by what a query asks later; a folder that means null is read from its files, as Spark would take
+its name for a value.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as sql
+
+from lakekit.errors import Unsupported
+from lakekit.data_file import row_kinds, unheld
+from lakekit.data_file.schema_evolution import same
+from lakekit.data_file.paths import data_file_paths, partition_values
+from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND
+from lakekit.metadata import schemas
+from lakekit.spark.types import read_fields, spark_schema, spark_type
+from lakekit.sql.tokenizer import quoted
+from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.planner import Plan
+    from lakekit.types import DataType
+
+    Mask = NDArray[np.bool_]
+
+ALIKE = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW".split())  # noqa: SIM905
+"""Types whose Parquet form Spark reads as lakekit does, beside timestamps up to microseconds."""
+PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
+"""Types of partition columns whose folder names Spark reads back to the value."""
+HIDDEN = r"^[_.]"
+"""Names of files that Spark passes over."""
+PATTERN = frozenset("{}[]*?\\")
+"""Signs that make a path a pattern to Spark."""
+LISTED_AT_ONCE = 32
+"""Above so many files Spark lists them in a job of its own, of 10 000 tasks unless told otherwise."""
+_LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
+_READING = {
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",  # days before 1582 are days of the calendar of today in every file of Paimon's
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """A wanted column, and the column of the files that it is made of; None: they have none."""
+
+    want: Field
+    have: Field | None
+
+
+def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
+    """Which of the plan's files without a merge Spark may read, for those columns: a mask over `plan.raw`."""
+    handle, count = plan.handle, len(plan.raw)
+    mode = handle.options.spark_read_native
+    if not count or mode == "off" or not _opens(handle, mode) or not _names_differ(handle):
+        return np.zeros(count, bool)
+    some = plan.entries.take(plan.raw)
+    mask = ~np.asarray(pc.match_substring_regex(some.column("file_name"), HIDDEN)) & np.asarray(pc.ends_with(some.column("file_name"), ".parquet"))
+    if plan.vectors:
+        mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
+    if plan.rule is not None:
+        mask &= ~row_kinds.may_retract(handle, plan.entries, plan.raw, looks_far=True)
+    if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
+        mask &= ~np.array(unheld.doubtful(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
+    numbers = some.numbers("schema_id")
+    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(handle, some.filter(mask))], bool)  # scalar: one a file
+    for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
+        of_schema = mask & (numbers == number)
+        if lifts(handle, number, fields) is None or not _timestamps_as_said(plan, int(np.flatnonzero(of_schema)[0]), number, fields):
+            mask &= ~of_schema
+    return mask
+
+
+def _opens(handle: Handle, mode: str) -> bool:
+    """Whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
+    options = handle.options
+    if handle.storage.polars(handle.root) is None:
+        if mode == "on":
+            msg = f"spark.read.native=on, and only lakekit can open the files of {handle.name}"
+            raise Unsupported(msg, feature="spark.read")
+        return False
+    return (not handle.storage.is_remote or mode == "on") and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+
+
+def _names_differ(handle: Handle) -> bool:
+    """Whether the columns differ in more than their case, from each other and from those that files of key tables have beside them."""
+    schema = handle.schema
+    system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
+    names = [name.lower() for name in (*schema.names, *system)]
+    return len(set(names)) == len(names)
+
+
+def lifts(handle: Handle, schema_id: int, fields: Sequence[Field]) -> tuple[Lift, ...] | None:
+    """How the columns are made of those of another schema's files; None where Spark would not make of them what lakekit makes."""
+    schema = schemas.written(handle, schema_id)
+    by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
+    found = [Lift(want=want, have=by_id.get(want.id)) for want in fields]
+    if len(set(names)) < len(names) or not all(_liftable(lift) for lift in found):
+        return None
+    return tuple(found)
+
+
+def _liftable(lift: Lift) -> bool:
+    want, have = lift.want.type, None if lift.have is None else lift.have.type
+    if have is None:
+        return _alike(want)
+    return _alike(have) and (same(have, want) or _widens(have, want))
+
+
+def _alike(t: DataType) -> bool:
+    if t.root in TIMESTAMPS:
+        return (t.precision or 0) <= 6
+    return t.root in ALIKE and all(_alike(part) for part in t.parts)
+
+
+def _widens(have: DataType, want: DataType) -> bool:
+    """Whether every value of one type is a value of the other, to Spark's cast and to Paimon's."""
+    if have.root in INTEGERS and want.root in INTEGERS:
+        return INTEGERS.index(have.root) <= INTEGERS.index(want.root)
+    if have.root in STRINGS and want.root == "VARCHAR":
+        return (have.length or 0) <= (want.length or 0)
+    return (have.root, want.root) == ("FLOAT", "DOUBLE")
+
+
+def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
+    """Whether the first file of a schema holds timestamps as Spark takes them to be; old writers had other ways."""
+    held = [lift.have for lift in lifts(plan.handle, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
+    if not held:
+        return True
+    [path] = data_file_paths(plan.handle, plan.entries.take([int(plan.raw[at])]))
+    if plan.handle.storage.is_remote:
+        return False
+    try:
+        leaves = pq.read_metadata(path).schema
+    except (OSError, pa.ArrowException):
+        return False  # lakekit says what is wrong with it
+    columns = [leaves.column(number) for number in range(len(leaves))]
+    return all(_is_said(field, leaf) for field in held for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
+
+
+def _is_said(field: Field, leaf: Any) -> bool:
+    """Whether a leaf of a file's column is none of a timestamp, or of one with the zone that the column's type has."""
+    zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
+    if leaf.physical_type == "INT96":
+        return False
+    return leaf.logical_type.type != "TIMESTAMP" or zones == {json.loads(leaf.logical_type.to_json())["isAdjustedToUTC"]}
+
+
+def _leaves(t: DataType) -> Iterator[DataType]:
+    if not t.parts:
+        yield t
+    for part in t.parts:
+        yield from _leaves(part)
+
+
+# ---- frames --------------------------------------------------------------------------------------------------------------------------------
+
+
+def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
+    """The files of `plan.raw` that the mask names, filtered over `fields`, with the columns `out`: one frame a schema, one more where folders mean null."""
+    some = plan.entries.take(plan.raw[mask])
+    paths = np.array([_spoken(plan.handle, path) for path in data_file_paths(plan.handle, some)], object)
+    schema_ids, in_folders = some.numbers("schema_id"), _in_folders(plan.handle, some.column("partition"), paths)
+    found = []
+    for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
+        made = lifts(plan.handle, schema_id, fields)
+        assert made is not None
+        for of_folders in (True, False):
+            chosen = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
+            if chosen:
+                frame = _frame(spark, chosen, made, plan.handle if of_folders else None)
+                rows = frame if condition is None else frame.filter(condition)
+                asked = [field.name for field in out]
+                found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quoted, asked)))
+    return found
+
+
+def _frame(spark: SparkSession, paths: list[str], made: Sequence[Lift], table: Handle | None) -> DataFrame:
+    held = {lift.have.name: lift.have for lift in made if lift.have is not None}
+    reader = spark.read.options(**_READING)
+    if table is not None:
+        reader = reader.option("basePath", _spoken(table, table.root))
+        held |= {field.name: field for field in table.schema.partition_fields}  # else Spark guesses their types
+    # columns that the files lack are not asked for: another one may have had that name
+    with _listed_fast(spark, len(paths)):
+        frame = reader.schema(spark_schema(read_fields(tuple(held.values())))).parquet(*paths)
+    # a Column costs calls into the JVM, which a small read would notice; texts go there all at once
+    texts = [_text(lift) for lift in made]
+    if table is None and texts == [quoted(name) for name in held]:
+        return frame
+    known = [text for text in texts if text is not None]
+    if len(known) == len(texts):
+        return frame.selectExpr(*known)
+    out = read_fields([lift.want for lift in made])
+    return frame.select(*(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True)))
+
+
+def _text(lift: Lift) -> str | None:
+    """A wanted column in Spark's SQL; None where that is a null of a type with parts, whose names SQL may not take."""
+    name = quoted(lift.want.name)
+    if lift.have is None:
+        return None if lift.want.type.parts else f"CAST(NULL AS {spark_type(lift.want.type).simpleString()}) AS {name}"
+    found = quoted(lift.have.name)
+    if not same(lift.have.type, lift.want.type):
+        return f"CAST({found} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
+    return found if lift.have.name == lift.want.name else f"{found} AS {name}"
+
+
+def _nulls(field: Field) -> Column:
+    return sql.lit(None).cast(spark_type(field.type)).alias(field.name)
+
+
+@contextmanager
+def _listed_fast(spark: SparkSession, count: int) -> Iterator[None]:
+    """Around the making of a frame of many files: Spark looks at them in few tasks, unless the session says how many."""
+    before = spark.conf.get(_LISTING) if count > LISTED_AT_ONCE else None
+    if before is None or not before.isdecimal() or int(before) <= _FEW_TASKS:
+        yield
+        return
+    spark.conf.set(_LISTING, str(_FEW_TASKS))
+    try:
+        yield
+    finally:
+        if hasattr(spark, "_sc"):  # over Connect files are looked at later, when the frame is used
+            spark.conf.set(_LISTING, before)
+
+
+def _in_folders(handle: Handle, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
+    """Which files lie in folders whose names Spark reads as the values of partition columns."""
+    fields = handle.schema.partition_fields
+    if not fields or any(field.type.root not in PLAIN_PARTITIONS for field in fields):
+        return np.zeros(len(paths), bool)
+    encoded = partitions.dictionary_encode()
+    plain = np.array([_is_plain(handle, row) for row in encoded.dictionary.to_pylist()], bool)  # scalar: one a partition
+    root = _spoken(handle, handle.root).rstrip("/") + "/"
+    below = np.array([path.startswith(root) for path in paths], bool)  # scalar: one a file
+    mask: Mask = plain[encoded.indices.to_numpy()] & below
+    return mask
+
+
+def _is_plain(handle: Handle, partition: bytes) -> bool:
+    values = partition_values(handle, partition)
+    nothing = handle.options.partition_default_name
+    return all(value is not None and str(value).strip() and str(value) != nothing for value in values)
+
+
+def _spoken(handle: Handle, path: str) -> str:
+    """A path as Hadoop's file systems spell it."""
+    if not handle.storage.is_remote:
+        return path
+    return "s3a://" + path.partition("://")[2] if path.startswith("s3://") else path

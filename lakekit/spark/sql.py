@@ -1,0 +1,166 @@
+"""Spark as what does a statement of SQL: rows are Spark's, and what changes tables are the functions of `lakekit.spark`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions, types as spark_types
+
+from lakekit.errors import InvalidOption
+from lakekit.spark import maintenance, compaction, merging, queries, session, dml, types, batch_write
+from lakekit.sql.tokenizer import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakekit.maintenance.result import Expired
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.commit.result import Commit
+    from lakekit.sql.backend import Answer, Asked
+    from lakekit.table.format_tables import ObjectTable
+    from lakekit.table.table import Table
+    from lakekit.types import DataType, Field
+
+_TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkDoor:
+    """A session that computes rows and runs tasks: a `lakekit.sql.backend.Door`."""
+
+    spark: SparkSession
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    @property
+    def database(self) -> str:
+        """The session's current database."""
+        return self.spark.catalog.currentDatabase()
+
+    @property
+    def zone(self) -> str:
+        """The session's."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    def query(self, asked: Asked, text: str) -> DataFrame:
+        return queries.query(self.spark, asked, text)
+
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        return queries.values(self.spark, asked, text, most)
+
+    def names(self, rows: DataFrame) -> list[str]:
+        return list(rows.columns)
+
+    def fields(self, rows: DataFrame) -> tuple[Field, ...]:
+        return types.paimon_fields(rows.schema)
+
+    def renamed(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        return rows.toDF(*names)
+
+    def stored(self, rows: DataFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> DataFrame:
+        columns = [one.name if to is None else to.name for one, to in zip(rows.schema, wanted, strict=True)]
+        rows = rows.toDF(*columns)
+        rows = rows.select(*(_stored(column, to) for column, to in zip(rows.schema, wanted, strict=True)))
+        for key, value in constants.items():
+            rows = rows.withColumn(key.name, functions.lit(value).cast(types.spark_type(key.type)))
+        return rows
+
+    def type(self, text: str) -> DataType:
+        try:
+            return types.paimon_type(spark_types.DataType.fromDDL(text))
+        except PySparkException as wrong:
+            raise InvalidOption(f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text) from None
+
+    def type_text(self, t: DataType) -> str:
+        return types.spark_type(t).simpleString()
+
+    def write(self, rows: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        if mode == "overwrite" and partition is None:
+            table = table.with_options({batch_write.DYNAMIC: batch_write.is_dynamic(self.spark.conf.get(batch_write.OVERWRITE_MODE, None))})
+        return batch_write.write(rows, table, mode=mode, partition=partition)
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit:
+        return dml.delete(self.spark, table, where)
+
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit:
+        return dml.update(self.spark, table, values, where=where)
+
+    def merge(self, table: Table, source: DataFrame, *clauses: Clause, on: pl.Expr) -> Commit:
+        return merging.merge(self.spark, table, source, *clauses, on=on)
+
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
+        return maintenance.analyze(self.spark, table, columns=columns)
+
+    def compact(self, table: Table, **how: Any) -> Commit:
+        return compaction.compact(self.spark, table, **how)
+
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
+        return maintenance.rewrite_file_index(self.spark, table, where=where)
+
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
+        return maintenance.remove_orphans(self.spark, table, older_than=older_than, dry_run=dry_run)
+
+    def refresh(self, table: ObjectTable) -> Commit:
+        return maintenance.refresh(self.spark, table)
+
+    def expire_snapshots(self, table: Table, **how: Any) -> Expired:
+        return maintenance.expire_snapshots(self.spark, table, **how)
+
+    def told(self, answer: Answer) -> DataFrame:
+        """An answer of few rows, which Spark has without a job."""
+        schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in answer.kinds.items()])
+        if not schema.fields:
+            return session.nothing(self.spark, schema)
+        columns = list(zip(*answer.rows, strict=True)) or [()] * len(schema.fields)
+        wanted = types.arrow_schema(types.paimon_fields(schema))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
+        return self.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
+
+
+def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
+    """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
+
+    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where
+    no value changes, and says what does not fit.
+    """
+    found = functions.col(quoted(column.name))
+    if wanted is None:
+        return found
+    to, given = types.spark_type(wanted.type), column.dataType
+    moments = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
+    is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
+    is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
+    is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
+    typed = to if is_fraction or is_moment or is_text or _is_unnamed(given, to) else _typed(given, to)
+    return found if typed == given else found.cast(typed).alias(column.name)
+
+
+def _typed(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    """A type in whose parts no void is: `array()` and `named_struct('a', NULL)` have no types of their own there, and get the table's."""
+    match given, to:
+        case spark_types.ArrayType(), spark_types.ArrayType():
+            return spark_types.ArrayType(_part(given.elementType, to.elementType), given.containsNull)
+        case spark_types.MapType(), spark_types.MapType():
+            return spark_types.MapType(_part(given.keyType, to.keyType), _part(given.valueType, to.valueType), given.valueContainsNull)
+        case spark_types.StructType(), spark_types.StructType():
+            known = {field.name: field.dataType for field in to}
+            parts = [_part(field.dataType, known.get(field.name, field.dataType)) for field in given]
+            return spark_types.StructType([spark_types.StructField(field.name, part, field.nullable) for field, part in zip(given, parts, strict=True)])
+    return given
+
+
+def _part(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    return to if isinstance(given, spark_types.NullType) else _typed(given, to)
+
+
+def _is_unnamed(given: spark_types.DataType, to: spark_types.DataType) -> bool:
+    """Whether a ROW is one of `struct(1, 'a')`, whose fields have no names of their own and are meant by their order."""
+    if not isinstance(given, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(given) != len(to):
+        return False
+    return given.names == [f"col{at}" for at in range(1, len(to) + 1)]

@@ -1,0 +1,348 @@
+"""Tables as streams of Spark: what snapshots bring, and micro-batches committed once each.
+
+    spark.readStream.format("lakekit").option("row_kind", "_row_kind").load(path)
+    df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
+
+An offset is `{"snapshot": 7, "first": 5, "state": 0, "made": "…"}`: all that snapshots up to 7 brought; the batch that ends there, were it the first one,
+begins with snapshot 5, or with the whole state of 7. `made` tells that snapshot from another of its number, as after a rollback, which ends the stream. Which
+snapshots tell what is the same as in `t.follow()`, `read.stream`; a batch ends between two snapshots. The option `row_kind` names the column of kinds that
+each row gets; without it rows that take something away are left out.
+
+A batch of many snapshots has rows of a key from several of them, and tasks run side by side. So what a bucket of a key table brought is one task of a batch, in
+the order of its snapshots: a sink that is reached without a shuffle writes rows of a key as they came. Of append tables, whose rows have no keys, files are
+read wherever there is room: a key table that is filled from them knows the newer row by its `sequence.field`.
+
+A sink commits as the user that its checkpoint makes, with the number of the batch: a batch that is replayed is there already, and nothing happens. A checkpoint
+that is begun anew is another user where it lies on a disk; in a store give it another place, else its batches are taken for those of the first one.
+
+Needs PySpark 4.2 or newer. Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
+
+from lakekit import storage
+from lakekit.columns import col
+from lakekit.commit import abort as abandoned, committer as publishing
+from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
+from lakekit.metadata import snapshots
+from lakekit.model.manifest_entries import ADD
+from lakekit.read import stream as following, table_scan as scans
+from lakekit.read.planner import ANYWHERE
+from lakekit.read.time_travel import Position
+from lakekit.spark import asked, tasks as cut, job, batch_read, session, data_source, types, batch_write
+from lakekit.storage.protocol import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+    from lakekit.commit.overwrite import Overwrite
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.read.stream import Brought, Stream
+    from lakekit.read.planner import Plan
+    from lakekit.spark.data_source import Written
+    from lakekit.spark.write_task import Job
+    from lakekit.table.table import Table
+    from lakekit.types import Field
+
+    Offset = dict[str, Any]
+
+LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
+"""Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought.
+
+    `takes`: only rows that take away, or only those that add.
+    """
+
+    snapshot_id: int
+    schema_id: int
+    is_state: bool
+    task: bytes | None
+    takes: bool | None = None
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The snapshots of a table, as a stream begins and goes on."""
+
+    def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
+        self.kind_column = options.get("row_kind")
+        self.limit = limit_of(options)
+        handle = asked.handle_of(table, None, None)
+        self.stream = following.stream(handle)
+        self.out = data_source.columns(self.stream.fields, schema, handle.name, self.kind_column)
+        self.where = asked.rows_of(handle, options.get("filter")).where
+        self.newest_id: int | None = None
+
+    # ---- offsets
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Before everything."""
+        return {"snapshot": _NOWHERE, "first": 0, "state": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of the size of a batch."""
+        return self.limit
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From here on nothing newer than what is there now is read."""
+        self.newest_id = snapshots.latest_id(self.stream.handle) or 0
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
+        if start["snapshot"] == _NOWHERE:
+            begun = self.stream.begin()
+            if begun is None:
+                return start
+            if begun.state is not None and begun.state.snapshot is not None:
+                return self._offset(begun.state.snapshot.id, first=begun.next_id, state=1)
+            last = self._reached(begun.next_id, limit)
+            return self._offset(last, first=begun.next_id, state=0)
+        self._check(start)
+        last = self._reached(start["snapshot"] + 1, limit)
+        return start if last == start["snapshot"] else self._offset(last, first=0, state=0)
+
+    def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
+        found = snapshots.find_change(self.stream.handle, snapshot_id) if snapshot_id > 0 else None
+        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _made(found)})
+
+    def _check(self, told: Offset) -> None:
+        """Raises `SnapshotNotFound` where another snapshot has the number of the one that was told: rows of the one that is gone would stand for ever."""
+        now = snapshots.find_change(self.stream.handle, told["snapshot"]) if "made" in told else None
+        if now is not None and _made(now) != told["made"]:
+            msg = f"the stream of {self.stream.handle.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
+or moved forward to a branch. Begin anew with another checkpoint"
+            raise SnapshotNotFound(msg, name=str(now.id))
+
+    def _reached(self, first: int, limit: ReadLimit) -> int:
+        """The last snapshot of a batch that begins with `first`; the one before it where there is none yet."""
+        room = None if isinstance(limit, ReadAllAvailable) else _most(limit)
+        number = first
+        while self.newest_id is None or number <= self.newest_id:
+            snapshot = self.stream.next(number)
+            if snapshot is None or self.stream.ends_before(snapshot) or self.stream.delay_ms(snapshot) > 0:
+                break
+            if room is not None:
+                found = self.stream.brought(snapshot)
+                room -= 0 if found is None else _measured(found, limit)
+                if room < 0 and number > first:
+                    break
+            number += 1
+        return number - 1
+
+    # ---- batches
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The tasks of a batch."""
+        if start["snapshot"] == end["snapshot"]:
+            return []
+        self._check(end)  # of a batch that is done again
+        begins = start["snapshot"] == _NOWHERE
+        found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
+        told: list[tuple[Brought, Plan | None]] = []
+        for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
+            snapshot = self.stream.next(number)
+            brought = None if snapshot is None else self.stream.brought(snapshot)
+            if brought is not None:
+                told.append((brought, brought.plan(ANYWHERE)))
+        return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
+
+    def _state(self, number: int) -> list[Part]:
+        handle = self.stream.handle
+        snapshot = snapshots.read(handle, number)
+        created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
+        state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
+        merged, lying = state.plans(ANYWHERE)
+        parts = [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task) for task in cut.tasks(merged, merged.raw, session.SLOTS)]
+        if lying is not None:
+            parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, session.SLOTS)]
+        return parts
+
+    def _told_by(self, told: Sequence[tuple[Brought, Plan | None]]) -> list[tuple[Part, ...]]:
+        """The tasks of what snapshots brought. All that may be of one key is one task; what an overwrite did is of all of them, as are keys that move."""
+        if not self.stream.handle.schema.primary_keys:
+            return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.tasks(plan, plan.raw, session.SLOTS))]
+        moves = self.stream.handle.schema.cross_partition
+        is_one = moves or any(plan is None for _, plan in told)
+        places: dict[object, list[Part]] = {}
+        for found, plan in told:
+            tasks: list[tuple[object, bytes | None]] = [((), None)] if plan is None else [*cut.buckets(plan).items()]
+            parts = _parts(found, [task for _, task in tasks])
+            if moves:  # a key leaves one partition before it comes into another
+                parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
+            own = [()] * len(parts) if is_one else [place for place, _ in tasks]
+            for place, part in zip(own, parts, strict=True):
+                places.setdefault(place, []).append(part)
+        return [tuple(parts) for parts in places.values()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task, in an executor."""
+        parts: tuple[Part, ...] | None = partition.value
+        for part in parts or ():
+            for batch in self._rows(part):
+                yield batch if part.takes is None else self._some(batch, takes=part.takes)
+
+    def _some(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
+        """The rows that take away, or those that add; without kinds all of them add."""
+        if self.kind_column is None:
+            return batch.slice(0, 0) if takes else batch
+        taken = pc.is_in(batch.column(self.kind_column), pa.array(["-U", "-D"]))
+        return batch.filter(taken if takes else pc.invert(taken))
+
+    def _rows(self, part: Part) -> Iterator[pa.RecordBatch]:
+        handle = self.stream.handle
+        if part.schema_id > handle.newest_schema_id:
+            handle = scans.today(handle, self.stream.fields, "follow()")
+        given = batch_read.with_kind(self.kind_column, self.out, numbered=False)
+        if part.task is None:
+            yield from self._told(handle, part, given)
+            return
+        fields = asked.needed(handle, self.out, asked.Rows(where=self.where))
+        plain = types.read_fields(self.out)
+        if part.is_state:
+            what = job.Job(handle=handle, fields=fields, out=plain, where=self.where)
+            yield from (batch if self.kind_column is None else _with_kind(batch, given) for batch in job.rows(what, part.task))
+        else:
+            yield from job.rows(job.Job(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
+
+    def _told(self, handle: Handle, part: Part, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+        """What an overwrite took away and put there, which is one task."""
+        stream: Stream = replace(self.stream, handle=handle)
+        found = stream.brought(snapshots.read(handle, part.snapshot_id))
+        if found is None:
+            return
+        kind = pl.col(following.KIND_COLUMN)
+        rows = found.now().frame(ANYWHERE, None)
+        rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
+        if self.where is not None:
+            rows = rows.filter(self.where)
+        for frame in rows.select(col(field.name) for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+            yield types.to_batch(frame, given)
+
+    def commit(self, end: Offset) -> None:
+        """Told when a batch is through: a consumer's place moves behind it."""
+        self.stream.place.reach(end["snapshot"] + 1)
+
+
+def _made(snapshot: Snapshot) -> str:
+    """What tells a snapshot from another of its number, in few letters."""
+    return sha256(repr(following.made(snapshot)).encode()).hexdigest()[:16]
+
+
+def _parts(found: Brought, tasks: Sequence[bytes | None]) -> list[Part]:
+    snapshot = found.snapshot
+    return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
+
+
+def limit_of(options: Mapping[str, str]) -> ReadLimit:
+    """The limit of a batch among the options of a source. Raises `InvalidOption`."""
+    said = {key.lower()[len(data_source.STREAM) :]: (key, value) for key, value in options.items() if key.lower().startswith(data_source.STREAM)}
+    if unknown := [key for word, (key, _) in said.items() if word not in LIMITS]:
+        raise InvalidOption(f"no option is called {unknown[0]!r}; there are {', '.join(data_source.STREAM + word for word in LIMITS)}", key=unknown[0])
+    if len(said) > 1:
+        names = ", ".join(key for key, _ in said.values())
+        raise InvalidOption(f"{names} all say how big a batch is: give one of them", key=next(iter(said.values()))[0])
+    for word, (key, value) in said.items():
+        if not value.isdecimal() or int(value) == 0:
+            raise InvalidOption(f"{key}={value!r} is no whole number above 0", key=key, value=value)
+        return LIMITS[word](int(value))
+    return ReadAllAvailable()
+
+
+def _most(limit: ReadLimit) -> int:
+    match limit:
+        case ReadMaxFiles():
+            return int(limit.max_files)
+        case ReadMaxRows():
+            return int(limit.max_rows)
+        case ReadMaxBytes():
+            return int(limit.max_bytes)
+    return 1 << 62
+
+
+def _measured(found: Brought, limit: ReadLimit) -> int:
+    """How much a snapshot brings, in what the limit counts."""
+    entries = found.entries.filter(found.entries.numbers("kind") == ADD)
+    match limit:
+        case ReadMaxRows():
+            return int(entries.numbers("row_count").sum())
+        case ReadMaxBytes():
+            return int(entries.numbers("file_size").sum())
+    return len(entries)
+
+
+def _with_kind(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
+    """Rows of a state, all of which are new to a stream."""
+    kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
+    return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(given))
+
+
+# ---- sink ----------------------------------------------------------------------------------------------------------------------------------
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Micro-batches into a table; with an `overwrite` each is the whole table (output mode complete)."""
+
+    def __init__(self, job: Job, overwrite: Overwrite | None) -> None:
+        self.job, self.overwrite = job, overwrite
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Writes the rows of a task."""
+        return data_source.answer(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commits a batch; one that was committed before is there, and what was written again goes. Either ends compacted where readers need it."""
+        handle = self.job.handle
+        found = batch_write.collected(handle, data_source.answers(messages))
+        if publishing.known(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
+            abandoned.abort(handle, found)
+            batch_write.compact_job(self.job, found, identifier=batchId)  # its process may have ended between the commit and the compaction
+            return
+        batch_write.commit_job(self.job, found, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """Deletes what tasks wrote whose rows nobody will commit."""
+        data_source.drop(self.job.handle, messages)
+
+
+def user_of(checkpoint: str | None) -> str:
+    """The commit user of a query: the same one whenever it goes on from its checkpoint. Raises `InvalidOption`, `Corrupt`.
+
+    A checkpoint on a disk says which query began it: one that is begun anew in its place counts its batches from 0 again. Elsewhere its place has to do.
+    """
+    if not checkpoint:
+        msg = "a stream into a table commits each batch once, which it knows by its checkpoint: .option('checkpointLocation', …)"
+        raise InvalidOption(msg, key="checkpointLocation")
+    query = _query(checkpoint) or checkpoint.rstrip("/")
+    return f"spark-{sha256(query.encode()).hexdigest()[:32]}"
+
+
+def _query(checkpoint: str) -> str | None:
+    """The id that Spark drew for the query of a checkpoint before its first batch; None where that is on no disk of this machine."""
+    if not checkpoint.startswith("file:") and ":/" in checkpoint:
+        return None
+    store, path = storage.open(checkpoint)
+    try:
+        return str(json.loads(store.read(f"{path}/metadata"))["id"])
+    except FileMissing:
+        return None
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise Corrupt(f"{path}/metadata is no file of a checkpoint of Spark: {wrong}", path=f"{path}/metadata") from None

@@ -1,0 +1,179 @@
+"""A plan becomes tasks: files packed until they are worth a Spark task, big merges cut by key range.
+
+    small files and small merges      some together in a task, up to a size that keeps all cores busy and is not above `source.split.target-size`
+    a big merge                       as many tasks as it has slices
+    a big file                        a task of its own
+
+Sizes are those of the files; each counts for `source.split.open-file-cost` more, as opening it takes its time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakekit.bucket import slices
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.paths import every_path
+from lakekit.model.split import DeletionFile, Split
+from lakekit.options.frozendict import Frozen
+from lakekit.read import lazy_frames, sections
+from lakekit.spark.job import cut
+from lakekit.spark.task import Piece, ReadTask, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.model.data_file import DataFile
+    from lakekit.read.planner import Plan
+
+    Ints = NDArray[np.int64]
+
+AT_ONCE = 4096
+"""Files that become facts at once: one by one the columns would be asked anew for each split, all together a million would have to be held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """A piece of a task and what it weighs, in bytes. A merge that was to be cut into `slices` is cut into `made`."""
+
+    piece: Piece
+    weight_bytes: int
+    slices: int = 1
+    made: int = 1
+
+
+def tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
+    """The tasks of a plan's files `raw`, which are indices into its entries, and of its merges. `slots`: how many tasks may run at once."""
+    files = _Files(plan)
+    size_bytes = _task_bytes(plan, raw, slots)
+    sized = [*_alone(plan, files, raw, size_bytes), *_merged(plan, files, size_bytes)]
+    return [encode(task) for task in _packed(sized, size_bytes)]
+
+
+def differences(before: Plan, after: Plan) -> list[bytes]:
+    """The tasks that compare two states: one for each bucket that has files on either side."""
+    sides: dict[tuple[bytes, int], list[Piece]] = {}
+    for plan in (before, after):
+        files = _Files(plan)
+        for piece in (*(one.piece for one in _alone(plan, files, plan.raw, 1 << 62)), *_whole(plan, files)):
+            place = (piece.split.partition, piece.split.bucket)
+            sides.setdefault(place, []).append(Piece(split=piece.split, in_order=piece.in_order, before=plan is before))
+    return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
+
+
+def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
+    """A task for each (partition, bucket) of a plan's files as they lie, in their order."""
+    pieces = [one.piece for one in _alone(plan, _Files(plan), plan.raw, 1 << 62)]
+    return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
+
+
+def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
+    """How much a task should weigh, as Spark itself weighs files."""
+    options, sizes = plan.handle.options, plan.entries.numbers("file_size")
+    open_bytes = options.source_split_open_file_cost_bytes
+    chosen = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
+    total = int(sizes[chosen].sum()) + open_bytes * len(chosen)
+    return int(max(1, min(options.source_split_target_size_bytes, max(open_bytes, total // max(1, slots)))))
+
+
+def _packed(sized: Iterable[Sized], size_bytes: int) -> Iterator[ReadTask]:
+    """Neighbours together until they weigh enough; slices apart."""
+    pieces: list[Piece] = []
+    weight = 0
+    for one in sized:
+        if one.made > 1:
+            yield from (ReadTask(pieces=(one.piece,), slice=number, slices=one.slices) for number in range(one.made))
+            continue
+        if pieces and weight + one.weight_bytes > size_bytes:
+            yield ReadTask(pieces=tuple(pieces))
+            pieces, weight = [], 0
+        pieces.append(one.piece)
+        weight += one.weight_bytes
+    if pieces:
+        yield ReadTask(pieces=tuple(pieces))
+
+
+# ---- pieces --------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Files:
+    """The files of a plan as facts, without what only planning needs."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.handle = plan.handle
+        self.snapshot_id = 0 if plan.snapshot is None else plan.snapshot.id
+        self.entries = plan.entries.without_value_stats()
+        columns = ("partition", "bucket", "total_buckets")
+        self.places: dict[str, list[Any]] = {name: plan.entries.column(name).to_pylist() for name in columns}  # scalar: one a file
+        entries = {id(entry): entry for entry in plan.vectors.values()}.values()
+        self.vectors = {
+            found.file_name: DeletionFile(path=path, offset=found.offset, length=found.length, cardinality=found.cardinality)
+            for path, entry in ((deletion_vector_reader.index_path(plan.handle, entry), entry) for entry in entries)
+            for found in entry.ranges
+        }
+
+    def facts(self, order: Sequence[int]) -> Iterator[DataFile]:
+        """The files of these indices."""
+        for first in range(0, len(order), AT_ONCE):  # scalar: some thousand files each
+            yield from self.entries.files(list(order[first : first + AT_ONCE]))
+
+    def split(self, indices: Sequence[int], facts: Iterator[DataFile], *, raw: bool) -> Split:
+        """A split of files of one bucket, which `facts` gives next."""
+        files = tuple(islice(facts, len(indices)))
+        first = indices[0]
+        outside = [file for file in files if file.external_path is not None]
+        every_path(self.handle, self.places["partition"][first], self.places["bucket"][first], outside)  # refused here, before there are tasks
+        return Split(
+            snapshot_id=self.snapshot_id,
+            partition=self.places["partition"][first],
+            bucket=self.places["bucket"][first],
+            total_buckets=self.places["total_buckets"][first],
+            files=files,
+            deletions=Frozen(self._deletions(files)),
+            raw=raw,
+        )
+
+    def _deletions(self, files: Iterable[DataFile]) -> dict[str, DeletionFile]:
+        return {file.name: self.vectors[file.name] for file in files if file.name in self.vectors}
+
+
+def _alone(plan: Plan, files: _Files, raw: Ints, size_bytes: int) -> Iterator[Sized]:
+    """Files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
+    weights = plan.entries.numbers("file_size") + plan.handle.options.source_split_open_file_cost_bytes
+    raw = raw[np.argsort(sections.places(plan.entries)[raw], kind="stable")]
+    places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
+    facts = files.facts(raw.tolist())
+    some: list[int] = []
+    weight = 0
+    for at in raw.tolist():  # scalar: one a file
+        own = int(weights[at])
+        if some and (places[at] != places[some[-1]] or weight + own > size_bytes):
+            yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
+            some, weight = [], 0
+        some.append(at)
+        weight += own
+    if some:
+        yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
+
+
+def _whole(plan: Plan, files: _Files) -> Iterator[Piece]:
+    """The files of each bucket that are merged."""
+    facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
+    for bucket in plan.merged:
+        yield Piece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
+
+
+def _merged(plan: Plan, files: _Files, size_bytes: int) -> Iterator[Sized]:
+    """The merges, and in how many slices each is to be made: of what a task should weigh, and of what fits its memory."""
+    options = plan.handle.options
+    for piece, merge in zip(_whole(plan, files), lazy_frames.tasks(plan, {}), strict=True):
+        weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
+        wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))
+        made = len(cut(merge, wanted)) if wanted > 1 else 1
+        yield Sized(piece=piece, weight_bytes=weight, slices=wanted, made=made)

@@ -1,0 +1,175 @@
+"""A statement while it is read, where it is asked, and who does it.
+
+    Asked(door=…, catalog=cat, words=Words.of("DELETE FROM shop.orders"))
+
+A `Door` has what differs between doing a statement here and by Spark's tasks; all else is one code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+from zoneinfo import ZoneInfo
+
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from lakekit.maintenance.result import Expired
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.commit.result import Commit
+    from lakekit.sql.tokenizer import Words
+    from lakekit.table.format_tables import ObjectTable
+    from lakekit.types import DataType, Field
+
+    Row = tuple[Any, ...]
+
+    Rows = Any
+    """The rows of a query, as a door has them: a LazyFrame, or a DataFrame of Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Few rows that a statement tells: `columns` as "name kind", with commas between them, and kinds of "string", "long", "int" and "boolean"."""
+
+    columns: str = ""
+    rows: Sequence[Row] = ()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column."""
+        return dict(one.split() for one in self.columns.split(",")) if self.columns else {}
+
+
+def only(found: pl.DataFrame, text: str, most: int) -> pl.Series:
+    """The only column of a query's rows. Raises `SchemaMismatch` for several, `Unsupported` for more rows than `most`."""
+    if found.width != 1:
+        raise SchemaMismatch(f"{text} gives {found.width} columns, where one is wanted")
+    if found.height > most:
+        raise Unsupported(f"{text} gives more than {most} values: make it the source of a MERGE", feature="catalog.sql")
+    return found.to_series()
+
+
+class Door(Protocol):
+    """Who computes rows and changes tables for a statement. Methods raise what the methods of tables raise that they stand for."""
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables that lie outside of the catalog, by the names that statements gave them."""
+        ...
+
+    @property
+    def database(self) -> str | None:
+        """Where a name of one part is looked for; None: nowhere."""
+        ...
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone in which texts are moments; None: that of this process."""
+        ...
+
+    def query(self, asked: Asked, text: str) -> Rows:
+        """The rows of a query."""
+        ...
+
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        """The values of a query's only column. Raises `SchemaMismatch` for several, `Unsupported` for more values than `most`."""
+        ...
+
+    def names(self, rows: Rows) -> list[str]:
+        """Their columns' names."""
+        ...
+
+    def fields(self, rows: Rows) -> tuple[Field, ...]:
+        """Their columns. Raises `SchemaMismatch` for a type that no Paimon type holds."""
+        ...
+
+    def renamed(self, rows: Rows, names: Sequence[str]) -> Rows:
+        """The rows with other names for their columns, in order."""
+        ...
+
+    def stored(self, rows: Rows, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> Rows:
+        """The rows as a table takes them: the column of each field, in order, cast as SQL casts what it stores; None: as it is. And columns of one value."""
+        ...
+
+    def type(self, text: str) -> DataType:
+        """The type that a statement names."""
+        ...
+
+    def type_text(self, t: DataType) -> str:
+        """A type as DESCRIBE tells it."""
+        ...
+
+    def write(self, rows: Rows, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        """Rows appended, or put in the place of others: `mode` is "append" or "overwrite"."""
+        ...
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit: ...
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit: ...
+    def merge(self, table: Table, source: Rows, *clauses: Clause, on: pl.Expr) -> Commit: ...
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit: ...
+    def compact(self, table: Table, **how: Any) -> Commit: ...
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit: ...
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame: ...
+    def refresh(self, table: ObjectTable) -> Commit: ...
+    def expire_snapshots(self, table: Table, **how: Any) -> Expired: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A statement, where it is asked, and the words of it that are still to be read."""
+
+    door: Door
+    catalog: Catalog
+    words: Words
+
+    def name(self) -> str:
+        """Takes the name of a table, "db.t". Raises `InvalidOption`."""
+        parts = self.words.names("a table, as database.table")
+        if len(parts) > 2:
+            raise InvalidOption(f"{'.'.join(parts)} has {len(parts)} parts; a table of the catalog given is called database.table", key="sql")
+        return self.full(parts)
+
+    def full(self, parts: Sequence[str]) -> str:
+        """A name with its database. Raises `InvalidOption` where nothing says which."""
+        if len(parts) > 1:
+            return ".".join(parts)
+        if self.door.database is None:
+            raise InvalidOption(f"{parts[0]}: a table is called database.table, or USE names the database before", key="sql", value=parts[0])
+        return f"{self.door.database}.{parts[0]}"
+
+    def found(self, name: str, options: Mapping[str, str] | None = None) -> Any:
+        """What a name stands for: a table, a view, a system table. Raises what the catalog raises."""
+        if name in self.door.tables:
+            return self.door.tables[name].with_options(options) if options else self.door.tables[name]
+        return self.catalog.table(name, options=options)
+
+    def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
+        """A table with rows of its own. Raises what the catalog raises, `InvalidOption` for a system table."""
+        found = self.found(name, options)
+        if not isinstance(found, Table):
+            raise InvalidOption(
+                f"{name} is made of what a table holds, as views and system tables are; a statement that changes something names that table",
+                key="sql",
+                value=name,
+            )
+        return found
+
+    @property
+    def zone(self) -> str:
+        """The zone of texts that are compared with moments that have one."""
+        return self.door.zone or "UTC"
+
+    def moment(self, said: str, *, is_text: bool = True) -> datetime:
+        """A time, as a text of the door's zone or as seconds since 1970; without a zone it is this process's. Raises `InvalidOption`."""
+        try:
+            found = datetime.fromisoformat(said) if is_text else datetime.fromtimestamp(int(said), ZoneInfo("UTC"))
+        except (ValueError, OverflowError, OSError):
+            raise InvalidOption(f"{said!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=said) from None
+        return found if found.tzinfo or self.door.zone is None else found.replace(tzinfo=ZoneInfo(self.door.zone))

@@ -1,0 +1,345 @@
+"""`cat.sql`: statements done in this process, queries by Polars' SQL over the tables' LazyFrames.
+
+    cat.sql("SELECT day, sum(total) AS total FROM shop.orders WHERE id > 7 GROUP BY day").collect()
+    cat.sql("INSERT INTO shop.orders VALUES (1, 'a'); CALL sys.compact('shop.orders')")
+
+A query is read in Spark's words, as `ls.sql` reads it, and said to Polars in those that it knows (sqlglot); each table in it is a scan, which gets the query's
+conditions and columns. Types are Paimon's own, as `t.to_sql()` writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from lakekit.catalog.connection import connect
+from lakekit.catalog.sys_tables import GlobalTable
+from lakekit.catalog.identifier import SYSTEM
+from lakekit.catalog.views import View
+from lakekit.columns import col, internal, is_pattern
+from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
+from lakekit.format.polars_types import paimon_type, polars_type
+from lakekit.model.locations import check_not_in_hint
+from lakekit.sql import ddl, expressions, dispatch
+from lakekit.sql.backend import Answer, Asked, only
+from lakekit.sql.excerpt import excerpt, without_secrets
+from lakekit.sql.expressions import exp
+from lakekit.sql.tokenizer import Words, hinted, statements, whole
+from lakekit.storage.refusal import typed_refusals
+from lakekit.types import Field, parse
+from lakekit.write import input_frames
+from lakekit.write.spot import Remedies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakekit.maintenance.result import Expired
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.commit.result import Commit
+    from lakekit.table.format_tables import ObjectTable
+    from lakekit.table.table import Table
+    from lakekit.types import DataType
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
+_KIND = "paimon"
+_NAMED = "named"
+"""The word before names that are patterns, in queries that Polars' SQL computes."""
+_IN_STATEMENT = Remedies(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
+"""What errors about rows of a statement advise."""
+_STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
+"""How keys begin that are for the storage, among those of CREATE CATALOG."""
+_POLARS = "postgres"
+"""The words of SQL, as sqlglot names them, that Polars' own are likest to."""
+_LITERALS = (exp.Literal, exp.Null, exp.Boolean)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
+
+
+def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
+    """`cat.sql`."""
+    read = [Words.of(one) for one in statements(text)]
+    door, found = Here(), None
+    for words in read:  # scalar: one a statement
+        if words.accept("USE", "CATALOG"):
+            catalog, door, found = door.catalog(words), replace(door, database=None), Answer()
+        elif words.accept("USE"):
+            door, found = replace(door, database=_used(catalog, words)), Answer()
+        elif words.accept("CREATE", "CATALOG"):
+            found = _connected(door, words)
+        else:
+            found = dispatch.done(Asked(door=door, catalog=catalog, words=words))
+    if isinstance(found, pl.LazyFrame):
+        return found if len(read) == 1 else _collect(found)
+    assert isinstance(found, Answer)
+    return _told(found)
+
+
+def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
+    """The rows of one query, whose names of one part are tables of `database`. Raises `InvalidOption` for a text that is none."""
+    asked = Asked(door=Here(database), catalog=catalog, words=Words.of(text))
+    if not dispatch.is_query(asked):
+        raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
+    return asked.door.query(asked, asked.words.rest)
+
+
+def _used(catalog: Catalog, words: Words) -> str:
+    """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
+    words.accept("DATABASE")
+    name = words.name("a database")
+    words.end()
+    if name != SYSTEM and name not in (known := catalog.databases()):
+        raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(known) or 'none'}", name=name)
+    return name
+
+
+def _connected(door: Here, words: Words) -> Answer:
+    """What follows CREATE CATALOG: another catalog, known by its name in the statements that follow. Raises what `lk.connect` raises."""
+    name = words.name("a catalog")
+    words.expect("WITH")
+    options = ddl.properties(words)
+    words.end()
+    kind = options.pop("type", _KIND)
+    if kind != _KIND:
+        raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
+    storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
+    door.catalogs[name] = connect(storage_options=storage_options or None, options=options)
+    return Answer()
+
+
+def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
+    with typed_refusals():
+        return rows.collect()
+
+
+def _without_patterns(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows with columns called `*` or `^…$` under other names: Polars' SQL takes the names of identifiers for patterns."""
+    names = [name for name in rows.collect_schema().names() if is_pattern(name)]
+    return rows.rename({name: internal(_NAMED, name) for name in names}) if names else rows
+
+
+def _told(answer: Answer) -> pl.DataFrame:
+    return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in answer.kinds.items()}, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This process, as what does statements: a `lakekit.sql.backend.Door`. `database`: where names of one part are looked for."""
+
+    database: str | None = None
+    tables: dict[str, Table] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    """Those that CREATE CATALOG named."""
+    zone: str | None = None
+    """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
+
+    def catalog(self, words: Words) -> Catalog:
+        """Takes the name of a catalog. Raises `InvalidOption` for one that was not created here."""
+        name = words.name("a catalog")
+        words.end()
+        return self.named(name)
+
+    def named(self, name: str) -> Catalog:
+        """The catalog of a name. Raises `InvalidOption`."""
+        if name not in self.catalogs:
+            known = ", ".join(self.catalogs) or "none"
+            raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {known}", key="sql", value=name)
+        return self.catalogs[name]
+
+    # ---- queries --------------------------------------------------------------------------------------------------------------------------
+
+    def query(self, asked: Asked, text: str) -> pl.LazyFrame:
+        """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
+        plain, hints = hinted(whole(text))
+        tree = expressions.parsed(plain, "query", reads_texts=False)
+        if not isinstance(tree, (exp.Query, exp.Values)):
+            raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
+        own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+        frames: dict[str, pl.LazyFrame] = {}
+        named: set[tuple[str, str]] = set()
+        for node in list(tree.find_all(exp.Table)):
+            if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
+                key = f"lakekit_{len(frames)}"
+                frames[key] = _without_patterns(self._scan(asked, node, _options(plain, hints, node)))
+                named.add((node.text("db").lower(), node.name.lower()))
+                _name(node, key)
+        if hints:
+            raise InvalidOption(f"/*+{without_secrets(next(iter(hints.values())))}*/: hints are OPTIONS(…), behind the name of a table", key="sql")
+        for column in tree.find_all(exp.Column):
+            if (column.text("db").lower(), column.text("table").lower()) in named:
+                column.set("db", None)  # the table goes by its own name here
+        for cast in list(tree.find_all(exp.Cast)):
+            _say_moment(cast)
+        for identifier in tree.find_all(exp.Identifier):
+            if is_pattern(identifier.name):
+                identifier.set("this", internal(_NAMED, identifier.name))
+        if isinstance(tree, exp.Values):
+            tree = _rows(tree)
+        try:
+            found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
+            found.collect_schema()
+        except pl.exceptions.ColumnNotFoundError as wrong:
+            raise ColumnNotFound(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}", name=without_secrets(_first(wrong))) from None
+        except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
+            raise SchemaMismatch(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}") from None
+        except pl.exceptions.PolarsError as wrong:
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
+        prefix = internal(_NAMED, "")
+        hidden = [name for name in found.collect_schema().names() if name.startswith(prefix)]
+        return found.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else found
+
+    def _scan(self, asked: Asked, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
+        """What a table's name in a query stands for, at the version that is asked."""
+        whole = node.args.get("catalog")
+        if whole is not None:
+            asked = replace(asked, catalog=self.named(whole.name))
+        found = asked.found(asked.full([one.name for one in (node.args.get("db"), node.this) if one is not None]), options)
+        version = node.args.get("version")
+        if version is None:
+            return found.scan()
+        literal = version.expression
+        if not isinstance(literal, exp.Literal) or isinstance(found, View | GlobalTable):
+            raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal, behind the name of a table", key="sql")
+        if str(version.this).upper() == "VERSION":
+            return found.scan(literal.name if literal.is_string else int(literal.name))
+        return found.scan(asked.moment(literal.name, is_text=literal.is_string))
+
+    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+        try:
+            found = _collect(self.query(asked, text).head(most + 1))
+        except pl.exceptions.PolarsError as wrong:
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
+        return only(found, text, most)
+
+    def names(self, rows: pl.LazyFrame) -> list[str]:
+        return rows.collect_schema().names()
+
+    def fields(self, rows: pl.LazyFrame) -> tuple[Field, ...]:
+        """Their columns, which may be null."""
+        return tuple(Field(name, paimon_type(dtype, name)) for name, dtype in rows.collect_schema().items())
+
+    def renamed(self, rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+        """The columns by other names. Raises `SchemaMismatch` where there are not as many."""
+        own = self.names(rows)
+        if len(own) != len(names):
+            raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
+        return rows.select(col(name).alias(to) for name, to in zip(own, names, strict=True))
+
+    def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
+        """Columns as the table takes them, where SQL gives what is written a type of its own; `t.append` casts where no value changes."""
+        given = rows.collect_schema()
+        stored = [_stored(name, dtype, field) for (name, dtype), field in zip(given.items(), wanted, strict=True)]
+        return rows.select(*stored, *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()))
+
+    def type(self, text: str) -> DataType:
+        """Paimon's type text. Raises `InvalidOption` for what is none, `Unsupported` for a type that lakekit refuses."""
+        try:
+            return parse(text)
+        except ValueError as wrong:
+            failure = without_secrets(f"{text} is no type: {wrong}")
+        raise InvalidOption(failure, key="sql", value=without_secrets(text))
+
+    def type_text(self, t: DataType) -> str:
+        """As `t.to_sql()` writes it."""
+        return str(t)
+
+    # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
+
+    def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        selected = input_frames.open_lazy_frame(rows, remedies=_IN_STATEMENT)
+        return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit:
+        return table.delete(where)
+
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit:
+        return table.update(values, where=where)
+
+    def merge(self, table: Table, source: pl.LazyFrame, *clauses: Clause, on: pl.Expr) -> Commit:
+        return table.merge(source, *clauses, on=on)
+
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
+        return table.analyze(columns=columns)
+
+    def compact(self, table: Table, **how: Any) -> Commit:
+        return table.compact(**how)
+
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
+        return table.rewrite_file_index(where=where)
+
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
+        return table.remove_orphans(older_than=older_than, dry_run=dry_run)
+
+    def refresh(self, table: ObjectTable) -> Commit:
+        return table.refresh()
+
+    def expire_snapshots(self, table: Table, **how: Any) -> Expired:
+        return table.expire_snapshots(**how)
+
+
+# ---- tables in a query -------------------------------------------------------------------------------------------------------------------------
+
+
+def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | None:
+    """The options of a hint behind a table's name, `t /*+ OPTIONS('k' = 'v') */`, which is taken out of `hints`."""
+    end = node.this.meta["end"] + 1
+    at = next((at for at in hints if at >= end and not text[end:at].strip()), None)
+    if at is None:
+        return None
+    words = Words.of(hints.pop(at))
+    words.expect("OPTIONS")
+    found = ddl.properties(words)
+    words.end()
+    check_not_in_hint(found, "the hint OPTIONS")
+    return found
+
+
+def _name(node: Node, key: str) -> None:
+    """Puts the name of a frame into a table's place, where the table's own becomes its alias."""
+    own = node.name
+    for part in ("catalog", "db", "version"):
+        node.set(part, None)
+    node.set("this", exp.to_identifier(key))
+    if not node.alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(own, quoted=True)))
+
+
+def _rows(values: Node) -> Node:
+    """Rows that are written down, as queries where they are more than literals: Polars' VALUES takes nothing else."""
+    rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in values.expressions]
+    if all(isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal)) for row in rows for value in row):
+        return values
+    selects = [exp.select(*(exp.alias_(value, f"column_{at}") for at, value in enumerate(row))) for row in rows]
+    return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
+
+
+def _say_moment(cast: Node) -> None:
+    """`TIMESTAMP '…'` as Polars takes it: beside a column as a text, which becomes of that column's type; else as a moment without a zone."""
+    if not isinstance(cast.this, exp.Literal) or not cast.this.is_string or not str(cast.args["to"].this.name).startswith("TIMESTAMP"):
+        return
+    if isinstance(cast.parent, _COMPARISONS):
+        cast.replace(cast.this)
+    else:
+        cast.set("to", exp.DataType.build("TIMESTAMP", dialect=_POLARS))
+
+
+def _stored(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
+    """A column of a query under the table's name for it: decimals for DOUBLE, days for moments, and whatever has a text for STRING."""
+    column = col(name)
+    if field is None:
+        return column
+    to = polars_type(field.type)
+    is_fraction = isinstance(given, pl.Decimal) and to.is_float()
+    is_moment = isinstance(to, pl.Datetime) and isinstance(given, pl.Date)
+    is_text = isinstance(to, pl.String) and (given.is_numeric() or given.is_temporal() or isinstance(given, pl.Boolean))
+    return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
+
+
+def _first(wrong: Exception) -> str:
+    """What an error of Polars says, without the plan that it shows."""
+    return str(wrong).strip().partition("\n")[0]

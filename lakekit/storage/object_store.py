@@ -1,0 +1,393 @@
+"""Files in object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure. Made with obstore, the extra `cloud`.
+
+    s3://bucket/warehouse/shop.db/orders      a path is a whole URL, so that it can be opened again; the key is what follows the bucket, taken as it is
+    s3a:// s3n://                             the same as s3://
+    oss://bucket/…                            its S3-compatible endpoint
+    gs://bucket/…   az://container/…   abfss://container@account.dfs.core.windows.net/…
+
+There are no directories: one is there as long as a key begins with its name. Stores are consistent: what was put is read and listed at once. A file is claimed
+by a conditional PUT (`If-None-Match: *`), after the store has shown that it honours it (`probe`). Requests that fail for a passing reason are repeated by
+obstore, or here (`retry`): a claim too, with the same bytes. So it may meet its own file, and one that is not plainly acknowledged is settled by reading.
+
+Options and credentials are looked up for each request (`store_options.read`): where the store is, is settled when it is opened; who asks may be renewed.
+
+Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+
+import obstore
+from obstore import exceptions as refusals
+from obstore.store import S3Store, from_url
+
+from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
+from lakekit.options.frozendict import Frozen
+from lakekit.storage import probe, refusal, retry, object_store_options
+from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
+from lakekit.storage.object_store_options import SCHEMES, SPELLED, StoreOptions
+from lakekit.world import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+PART_BYTES = 8 << 20
+"""What one request of a large file moves."""
+FIRST_WAIT, LONGEST_WAIT, PATIENCE = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
+"""How long a request waits before it is tried again, at first and at most; how long all tries may take."""
+_WHOLE_BYTES = 2 * PART_BYTES
+_PARTS_AT_ONCE = 4
+_FOREIGN = (refusals.BaseError, OSError, ValueError)
+_EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
+SILENCE = "30s"
+"""How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole of one."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
+
+
+def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[ObjectStorage, str]:  # noqa: A001 - as storage.open
+    """The storage of a URL, and the URL as that storage spells it. Nothing is asked of the store.
+
+    Raises `InvalidOption` for a broken URL, unknown or contradictory options, and what obstore says of their values.
+    """
+    scheme, authority, key = _parts(location)
+    given = Frozen({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
+    parsed = object_store_options.read(scheme, given)
+    spelled = SPELLED.get(scheme, scheme)
+    root = f"{spelled}://{authority}"
+    _connect(root, parsed)
+    return ObjectStorage(root, parsed, scheme, given), f"{root}/{key}".rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStorage:
+    """A bucket (or container) and the options it is opened with; equal ones share connections. Paths of other buckets of the same kind are found too.
+
+    `options` are those of the moment when it was opened, `given` the part that the user gave, `scheme` the one that it was opened by.
+    """
+
+    root: str
+    options: StoreOptions = field(repr=False)
+    scheme: str = field(repr=False, compare=False)
+    given: Frozen[str, Any] = field(repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.root, self.scheme, self.given)  # what the environment said stays here: another process has its own
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        store, key = self._at(path)
+        if length is not None and length <= 0:
+            self.size(path)
+            return b""
+        if length is not None and length > PART_BYTES:
+            length = max(0, min(length, self.size(path) - offset))
+            return self._in_parts(path, offset, offset + length)
+
+        def get() -> bytes:
+            found = obstore.get(
+                store, key, options={"range": (offset, offset + length)} if length is not None else {"range": {"offset": offset}} if offset else {}
+            )
+            size = found.meta["size"]
+            if length is None and size - offset > _WHOLE_BYTES:
+                return self._in_parts(path, offset, size)
+            return found.bytes().to_bytes()
+
+        try:
+            return self._ask_again(path, get)
+        except StorageFailed as wrong:
+            failed = wrong
+        if (offset or length is not None) and _may_be_range(failed) and self.size(path) <= offset:
+            return b""  # stores refuse a range that begins at the end
+        raise failed
+
+    def stat(self, path: str) -> Stat | None:
+        store, key = self._at(path)
+        found = self._head(path) if key else None
+        if found is None and self._ask_again(path, lambda: next(iter(obstore.list(store, key or None)), None)):
+            return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
+        return found
+
+    def size(self, path: str) -> int:
+        found = self._head(path)
+        if found is None:
+            raise FileMissing(f"{path} does not exist", path=path)
+        return found.size_bytes
+
+    def exists(self, path: str) -> bool:
+        return self.stat(path) is not None
+
+    def list(self, directory: str) -> list[Stat]:
+        store, key = self._at(directory)
+        found = self._ask_again(directory, lambda: obstore.list_with_delimiter(store, key or None))
+        inside, here = (f"{key}/" if key else ""), directory.rstrip("/")
+        # a marker of the directory itself is spelled as the directory
+        files = [_stat(f"{here}/{one['path'].removeprefix(inside)}", one) for one in found["objects"] if one["path"].startswith(inside) and one["path"] != key]
+        below = [one.removeprefix(inside) for one in found["common_prefixes"]]
+        return sorted([*files, *(Stat(path=f"{here}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)], key=lambda one: one.path)
+
+    def put(self, path: str, data: bytes) -> None:
+        store, key = self._at(path)
+        self._ask(path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        probe.ensure(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
+        is_acknowledged, lost = self._claim(path, bytes(data))
+        return is_acknowledged or self._settle(path, data, lost)
+
+    def _claim(self, path: str, data: bytes) -> tuple[bool, StorageFailed | None]:
+        """Whether the store acknowledges that it created a file, and the failure of a try whose outcome nobody knows.
+
+        A request that is lost is made again with the same bytes, as often as any other request, unless something is there by now. Raises `ClaimRefused`
+        for an answer that says that nothing was done.
+        """
+        budget, lost = self._budget(), None
+        while True:
+            store, key = self._at(path)
+            try:
+                obstore.put(store, key, data, mode="create", use_multipart=False)
+            except BaseException as raised:  # noqa: BLE001 - a panic of a foreign library is no Exception
+                wrong = _foreign(raised)
+            else:
+                return True, None
+            failed = self._failed(path, wrong, writes=True)
+            if retry.retry_count(wrong) > 0 or (retry.is_passing(wrong) and not isinstance(wrong, _EXISTS)):
+                lost = failed  # a try of which nobody knows the outcome
+            if isinstance(wrong, _EXISTS) and (retry.status_of(wrong) != 409 or self._is_there(path)):
+                return False, lost
+            is_last = not budget.spend(wrong)  # of 409 too: another claim is under way, and may fail
+            if is_last and lost is None:
+                raise ClaimRefused(failed.message, path=path)
+            if is_last or (lost is not None and self._is_there(path)):
+                return False, lost
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return self._head(path) is not None
+        except StorageFailed:
+            return False
+
+    def _settle(self, path: str, data: bytes, lost: StorageFailed | None) -> bool:
+        """Whether the file that is there after a claim that was not acknowledged is ours. Raises `CommitStateUnknown` where nobody can tell."""
+        unreadable: StorageFailed | None = None
+        try:
+            return self.read(path) == data
+        except StorageFailed as wrong:
+            unreadable = wrong
+        if lost is None:
+            if isinstance(unreadable, FileMissing):  # somebody else's, and gone by now
+                return False
+            raise unreadable
+        found = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
+        raise CommitStateUnknown(f"{lost.message}; {found}. Look before trying again")
+
+    def _create(self, path: str, data: bytes) -> bool | None:
+        """What the store says of a claim, taken at its word; None where a try was lost, so that its answer may be about its own file."""
+        is_acknowledged, lost = self._claim(path, data)
+        return True if is_acknowledged else None if lost is not None else False
+
+    @contextmanager
+    def open_write(self, path: str) -> Iterator[BinaryIO]:
+        store, key = self._at(path)
+        file = self._ask(path, lambda: obstore.open_writer(store, key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE).__enter__(), writes=True)
+        try:
+            yield cast("BinaryIO", _Sink(lambda data: self._ask(path, lambda: file.write(data), writes=True)))
+        except BaseException as why:
+            with suppress(*_FOREIGN):
+                file.__exit__(type(why), why, why.__traceback__)  # which takes back the parts that are there
+            raise
+        self._ask(path, lambda: file.__exit__(None, None, None), writes=True)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        by_store: dict[str, list[str]] = {}
+        for path in paths:
+            by_store.setdefault(self._root_of(path), []).append(path)
+        for some in by_store.values():
+            self._ask_again(some[0], partial(_delete, self._at(some[0])[0], [_key(path) for path in some]), writes=True)
+
+    def remove_directories(self, paths: Iterable[str]) -> None:
+        """Nothing to do: a directory without files is none."""
+
+    def polars(self, path: str) -> str | None:
+        root = self._root_of(path)
+        if self.options.signs_urls or (self.options.by_host and root != self.root):
+            return None
+        return f"{_spoken(root)}/{_key(path)}"
+
+    def polars_options(self) -> dict[str, Any]:
+        now = self._now()
+        config, client = now.for_store(self.root.partition("://")[2])
+        endpoint = config.get("aws_endpoint_url")
+        # the variable AWS_ENDPOINT_URL_S3 would win over aws_endpoint_url alone
+        told = {**config, **client} if endpoint is None else {**config, **client, "aws_endpoint_url_s3": endpoint}
+        if not {"timeout", "read_timeout"} & {*client}:
+            told["read_timeout"] = SILENCE
+        provider = now.polars_provider()
+        if provider is not None:
+            told = {name: text for name, text in told.items() if name not in object_store_options.credential_names(now.kind)}
+        return {"storage_options": {**told, "max_retries": now.max_retries}, "credential_provider": provider}
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+
+    def _root_of(self, path: str) -> str:
+        scheme, _, rest = path.partition("://")
+        if SCHEMES.get(scheme) != self.options.kind:
+            raise StorageFailed(f"{path[:200]!a} is no place in {self.root}", path=path)
+        return f"{SPELLED.get(scheme, scheme)}://{rest.partition('/')[0]}"
+
+    def _at(self, path: str) -> tuple[ObjectStore, str]:
+        """The store of a path, and its key there."""
+        return _connect(self._root_of(path), self._now()), _key(path)
+
+    def _now(self) -> StoreOptions:
+        """The options, with the credentials of this moment."""
+        return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
+
+    def _budget(self) -> retry.Budget:
+        return retry.Budget(left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=PATIENCE)
+
+    def _head(self, path: str) -> Stat | None:
+        store, key = self._at(path)
+
+        def head() -> Stat | None:
+            try:
+                return _stat(path, obstore.head(store, key))
+            except FileNotFoundError:
+                return None
+
+        return self._ask(path, head)
+
+    def _in_parts(self, path: str, start: int, end: int) -> bytes:
+        store, key = self._at(path)
+        starts = range(start, end, PART_BYTES)
+        parts = self._ask(path, lambda: each(lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True))
+        return b"".join(part.to_bytes() for part in parts)
+
+    def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+        try:
+            return request()
+        except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
+            failed = self._failed(path, _foreign(wrong), writes=writes)
+        raise failed  # outside of the block, so that what obstore said does not hang on the error
+
+    def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+        """The same for a request that may be made twice: one that is lost is made again."""
+        return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN), writes=writes)
+
+    def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
+        """What is told of a refusal: the status, the store's own code, what to do; no URL's query, no header, no secret."""
+        if isinstance(wrong, StorageFailed):
+            return wrong
+        text = str(wrong)
+        if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
+            return FileMissing(f"{path} does not exist", path=path)
+        shown = path if path.isprintable() else ascii(path)
+        return StorageFailed(self.options.without_secrets(f"{shown}: {refusal.describe(text, self.options.kind)}"), path=path)
+
+
+class _Sink(io.RawIOBase):
+    """What writers of formats write to; it knows how much that was."""
+
+    def __init__(self, send: Callable[[bytes], object]) -> None:
+        self._send, self._size = send, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = data if isinstance(data, bytes) else memoryview(data).cast("B").tobytes()
+        self._send(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+
+def _may_be_range(failed: StorageFailed) -> bool:
+    """Whether a store may have refused the range of a request, and not the request."""
+    is_answer = "the store answers " in failed.message or "gives no answer" in failed.message
+    return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
+
+
+def _reopen(root: str, scheme: str, given: Frozen[str, Any]) -> ObjectStorage:
+    return ObjectStorage(root, object_store_options.read(scheme, given), scheme, given)
+
+
+def _foreign(wrong: BaseException) -> BaseException:
+    """What obstore raised, a panic of Rust among it. Raises anything else."""
+    if isinstance(wrong, _FOREIGN) or type(wrong).__name__ == "PanicException":
+        return wrong
+    raise wrong
+
+
+@lru_cache(maxsize=64)
+def _connect(root: str, options: StoreOptions) -> ObjectStore:
+    """The store of a bucket, one for equal options."""
+    bucket = root.partition("://")[2]
+    config, client = options.for_store(bucket)
+    retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": PATIENCE}
+    told: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
+    if options.stands_alone:
+        told["credential_provider"] = options.s3_provider()
+    try:
+        if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:  # which would win over the endpoint
+            config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
+            return S3Store(bucket, config=cast("Any", config), **told)
+        return from_url(_spoken(root), config=cast("Any", config), **told)
+    except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
+        text = options.without_secrets(str(_foreign(wrong)).partition("\n")[0][:300])
+    raise InvalidOption(f"{root}: these storage options open no store: {text}", key="storage_options", value=None)
+
+
+def _parts(location: str) -> tuple[str, str, str]:
+    """Scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
+    matched = _URL.fullmatch(location)
+    assert matched is not None
+    scheme, authority, rest = matched.group(1).lower(), matched.group(2), matched.group(3)
+    pieces = [piece for piece in rest.split("/") if piece]
+    if ("@" in authority and SCHEMES[scheme] != "azure") or ("?" in rest and SCHEMES[scheme] == "azure"):
+        raise InvalidOption(f"a {scheme}:// URL holds no credentials; give them as storage_options", key="path", value=None)
+    if not authority or not authority.isprintable():
+        raise InvalidOption(f"{location[:200]!a} names no bucket: {scheme}://bucket/path", key="path", value=location)
+    if any(piece in {".", ".."} for piece in pieces) or not rest.isprintable():
+        raise InvalidOption(f"{location[:200]!a} holds '.', '..' or a control character, which no place in a store has", key="path", value=location)
+    return scheme, authority, "/".join(pieces)
+
+
+def _spoken(root: str) -> str:
+    """A bucket as obstore and Polars call it."""
+    return "s3" + root.removeprefix("oss") if root.startswith("oss://") else root
+
+
+def _key(path: str) -> str:
+    return path.partition("://")[2].partition("/")[2].strip("/")
+
+
+def _delete(store: ObjectStore, keys: list[str]) -> None:
+    """Some stores refuse to delete what is not there, and may have stopped at it."""
+    try:
+        obstore.delete(store, keys)
+    except FileNotFoundError:
+        for key in keys:
+            with suppress(FileNotFoundError):
+                obstore.delete(store, key)
+
+
+def _stat(path: str, found: Mapping[str, Any]) -> Stat:
+    modified_ms = int(found["last_modified"].timestamp() * 1000)
+    tag = found.get("e_tag") or found.get("version") or f"{modified_ms}-{found['size']}"
+    return Stat(path=path, size_bytes=found["size"], modified_ms=modified_ms, tag=tag)

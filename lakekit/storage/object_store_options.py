@@ -1,0 +1,455 @@
+"""Options of object stores: the spellings that users know, brought to one.
+
+    {"s3.endpoint": "http://h:9000", "s3.access-key": "A", "s3.secret-key": "S", "s3.path.style.access": "true"}      the Java engine's, also s3a., fs.s3a.
+    {"fs.s3.endpoint": "h:9000", "fs.s3.accessKeyId": "A", "fs.s3.accessKeySecret": "S"}                            the Python engine's
+    {"aws_endpoint_url": "http://h:9000", "aws_access_key_id": "A", "aws_secret_access_key": "S"}                   obstore's and Polars', kept inside
+
+Two spellings of one option must agree. Names that no store knows are refused when the store is made. Secrets are held so that nothing shows them.
+What is not given comes from the environment (`environment`): one set of options for obstore and for Polars. Given credentials stand alone: neither keys nor
+a token of the environment are put beside them.
+
+Source: CATALOGS_AND_STORAGE 2.5; `S3FileIO`, `OSSFileIO`, obstore's `S3Config`, `GCSConfig`, `AzureConfig`, `ClientConfig`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lakekit.errors import InvalidOption
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.secrets import is_secret
+from lakekit.storage import environment
+from lakekit.storage.credentials import CredentialSource, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SCHEMES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "oss": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "azure",
+    "azure": "azure",
+    "adl": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+}
+"""Scheme of a URL -> the protocol of its store. OSS is spoken to by its S3-compatible endpoint."""
+SPELLED = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+"""Schemes that are another name of one."""
+MAX_RETRIES = 8
+"""How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait."""
+
+_JAVA = re.compile(r"(?:s3|s3a|fs\.s3a)[.](.+)")
+_S3 = {
+    "endpoint": "aws_endpoint_url",
+    "access-key": "aws_access_key_id",
+    "access.key": "aws_access_key_id",
+    "secret-key": "aws_secret_access_key",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+    "session-token": "aws_session_token",
+    "endpoint.region": "aws_region",
+    "region": "aws_region",
+    "path.style.access": "path_style",
+    "path-style-access": "path_style",
+}
+_PYTHON = {
+    "endpoint": "aws_endpoint_url",
+    "accessKeyId": "aws_access_key_id",
+    "accessKeySecret": "aws_secret_access_key",
+    "securityToken": "aws_session_token",
+    "region": "aws_region",
+}
+_SAME = {
+    "aws_endpoint": "aws_endpoint_url",
+    "aws_endpoint_url_s3": "aws_endpoint_url",
+    "aws_token": "aws_session_token",
+    "aws_default_region": "aws_region",
+}
+_GS = {
+    **dict.fromkeys(
+        ("fs.gs.auth.service.account.json.keyfile", "google_service_account_path", "service_account", "service_account_path"),
+        "google_service_account",
+    ),
+    "service_account_key": "google_service_account_key",
+    "application_credentials": "google_application_credentials",
+    **dict.fromkeys(("bearer_token", "token"), "google_bearer_token"),
+    "base_url": "google_base_url",
+}
+_AZURE_KEY = re.compile(r"fs\.azure\.account\.key\.([^.]+)\..+")
+_AZURE = {
+    **dict.fromkeys(("account_name", "azure_account_name"), "azure_storage_account_name"),
+    **dict.fromkeys(("account_key", "access_key", "azure_storage_access_key"), "azure_storage_account_key"),
+    **dict.fromkeys(("sas_key", "sas_token", "azure_storage_sas_token"), "azure_storage_sas_key"),
+    **dict.fromkeys(("bearer_token", "token"), "azure_storage_token"),
+    **dict.fromkeys(("endpoint", "azure_endpoint"), "azure_storage_endpoint"),
+}
+_ENDPOINTS = {"s3": "aws_endpoint_url", "gs": "google_base_url", "azure": "azure_storage_endpoint"}
+_CREDENTIALS = {
+    "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+    "gs": ("google_service_account", "google_service_account_key", "google_application_credentials", "google_bearer_token"),
+    "azure": ("azure_storage_account_key", "azure_storage_sas_key", "azure_storage_token", "azure_storage_client_secret"),
+}
+"""Options that say who asks: they may change while a table is open, the others may not."""
+_CLIENT = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Options of the connection, which every kind of store has."""
+_TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
+
+
+class Secret:
+    """A text that shows itself as three stars, wherever it is printed; equal to one of the same text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Secret, (self._text,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """What a store is opened with: `config` is the store's own, `client` the connection's. Values are text; those that may be secret are `Secret`.
+
+    `source` gives credentials where they are no options; `variables` are those of the environment that the libraries read themselves, `files` the
+    files of credentials as they were: stores that differ in them are not the same.
+    """
+
+    kind: str
+    config: Frozen[str, str | Secret]
+    client: Frozen[str, str | Secret]
+    path_style: bool | None = None
+    max_retries: int = MAX_RETRIES
+    source: CredentialSource | None = None
+    variables: Frozen[str, Secret] = EMPTY
+    files: tuple[environment.FileVersion, ...] = ()
+    stands_alone: bool = False
+    """Whether the environment has a token that is not for the keys of these options."""
+    shadowed: frozenset[str] = frozenset()
+    """Variables of the environment that are options here, and that the libraries would put over others."""
+
+    def for_store(self, bucket: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Plain text of `config` and `client` for a bucket: there its name may be part of the endpoint."""
+        config = {key: _plain(value) for key, value in self.config.items()}
+        client = {key: _plain(value) for key, value in self.client.items()}
+        endpoint = config.get("aws_endpoint_url")
+        if self.path_style is not None:
+            config["aws_virtual_hosted_style_request"] = "false" if self.path_style else "true"
+        if endpoint is not None and self.path_style is False:
+            scheme, _, host = endpoint.partition("://")
+            config["aws_endpoint_url"] = endpoint if host.startswith(f"{bucket}.") else f"{scheme}://{bucket}.{host}"
+        return config, client
+
+    def s3_provider(self) -> Callable[[], dict[str, Any]]:
+        """The keys as a function that obstore asks, so that it takes nothing of the environment with them."""
+        found = {name.removeprefix("aws_"): _plain(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        return lambda: {"access_key_id": "", "secret_access_key": "", "token": found.pop("session_token", None), **found, "expires_at": None}
+
+    def polars_provider(self) -> Callable[[], tuple[dict[str, str], int | None]] | None:
+        """The function that Polars asks for credentials; None where options and environment say all."""
+        if self.source is not None:
+            function: Callable[[], tuple[dict[str, str], int | None]] = self.source.function
+            return function
+        if not self.stands_alone:
+            return None
+        found = {name: _plain(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        return lambda: (found, None)
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the bucket's name is part of the endpoint, so that what opens one bucket opens no other."""
+        return "aws_endpoint_url" in self.config and self.path_style is False
+
+    @property
+    def signs_urls(self) -> bool:
+        """Whether a secret is part of each request's URL, which errors of others would show."""
+        return any("sas" in key for key in self.config)
+
+    def without_secrets(self, text: str) -> str:
+        """A text in which no secret of these options stands."""
+        for value in (*self.config.values(), *self.client.values()):
+            if isinstance(value, Secret) and len(value.reveal()) > 3:
+                text = text.replace(value.reveal(), "***")
+        return text
+
+
+def read(scheme: str, given: Mapping[str, Any]) -> StoreOptions:
+    """The options of a store of that scheme as they are now: what was given, and what the environment says of the rest. Raises as `parse`."""
+    kind = SCHEMES[scheme]
+    variables = environment.read_variables(kind)
+    files = environment.read_file_versions(kind, variables)
+    try:
+        return _parse_again(scheme, Frozen(given), tuple(variables.items()), files)
+    except TypeError:  # a value that is no key of a cache: no option either
+        return parse(scheme, given, variables, files)
+
+
+@lru_cache(maxsize=256)
+def _parse_again(
+    scheme: str,
+    given: Frozen[str, Any],
+    variables: tuple[tuple[str, str], ...],
+    files: tuple[environment.FileVersion, ...],
+) -> StoreOptions:
+    """`parse`, kept by all that its answer depends on."""
+    return parse(scheme, given, dict(variables), files)
+
+
+def parse(
+    scheme: str,
+    given: Mapping[str, Any],
+    variables: Mapping[str, str] = EMPTY,
+    files: tuple[environment.FileVersion, ...] = (),
+) -> StoreOptions:
+    """The options of a store of that scheme.
+
+    `variables` are those of the environment, `files` the files of credentials (`environment.read_file_versions`).
+
+    Raises:
+        InvalidOption: a value is no text, number or boolean, two contradict each other, or an AWS profile is not there.
+        Unsupported: something that is not installed must fetch the credentials of an AWS profile.
+    """
+    kind = SCHEMES[scheme]
+    found, spelled = _given_options(kind, given)
+    function, profile = given.get("credential_provider"), found.pop("aws_profile", None)
+    source = None if function in (None, "auto") else _source(function)
+    own = [name for name in _CREDENTIALS[kind] if name in found]
+    if own and (profile is not None or source is not None):
+        other = "aws_profile" if profile is not None else "credential_provider"
+        raise InvalidOption(f"storage options {spelled[own[0]]} and {other} both say who asks; give one", key=other, value=None)
+    named = environment.named_options(kind, variables)
+    stands_alone = "aws_session_token" in named and "aws_access_key_id" in found and "aws_session_token" not in found
+    asked = profile if profile is not None else named.pop("aws_profile", None)
+    if own or source is not None or profile is not None:
+        named = {name: text for name, text in named.items() if name not in _CREDENTIALS[kind] or _completes(name, own)}
+    if kind == "s3" and source is None:
+        source = _add_profile(asked, found, named, files, variables, is_given=profile is not None)
+    for name, text in named.items():
+        found.setdefault(name, text)
+        spelled.setdefault(name, f"{name} of the environment")
+    return replace(
+        _resolve(scheme, found, spelled),
+        source=source,
+        variables=Frozen({name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}),
+        files=files,
+        stands_alone=stands_alone,
+        shadowed=frozenset(variables) & {"AWS_ENDPOINT_URL_S3"},
+    )
+
+
+def credential_names(kind: str) -> tuple[str, ...]:
+    """The options of a kind of store that say who asks."""
+    return _CREDENTIALS[kind]
+
+
+def with_credentials(options: StoreOptions, now: StoreOptions) -> StoreOptions:
+    """The same store, asked by who `now` says: credentials may be renewed while a table is open, the place that it lies at is settled."""
+    if now is options and now.source is None:
+        return options
+    names = _CREDENTIALS[options.kind]
+    config = {name: value for name, value in options.config.items() if name not in names}
+    config |= {name: value for name, value in now.config.items() if name in names}
+    found = replace(
+        options, config=Frozen(config), source=now.source, variables=now.variables, files=now.files, stands_alone=now.stands_alone, shadowed=now.shadowed
+    )
+    if now.source is None:
+        return found
+    told = {_name(options.kind, key): text for key, text in now.source.read().items()}
+    place = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
+    return replace(found, config=Frozen(config | {name: _held(name, text) for name, text in told.items() if name not in place}))
+
+
+def _completes(name: str, own: list[str]) -> bool:
+    """Whether an option of the environment completes credentials of which a part was given."""
+    return name in ("aws_access_key_id", "aws_secret_access_key") and bool(own) and not set(own) >= {"aws_access_key_id", "aws_secret_access_key"}
+
+
+def _add_profile(
+    name: str | None,
+    found: Mapping[str, str],
+    named: dict[str, str],
+    files: tuple[environment.FileVersion, ...],
+    variables: Mapping[str, str],
+    *,
+    is_given: bool,
+) -> CredentialSource | None:
+    """Puts what an AWS profile says into `named`, and returns what fetches its credentials; keys of the environment win over a profile of it."""
+    has_keys = any("aws_access_key_id" in some for some in (found, named))
+    if (has_keys and not is_given) or not files:
+        return None
+    if name is None and "AWS_WEB_IDENTITY_TOKEN_FILE" in variables:
+        return None
+    options, source = environment.profile_options(name, files)
+    for option, text in options.items():
+        named.setdefault(option, text)
+    if source is None and name is None and "aws_access_key_id" not in options:
+        return environment.container_source(variables, files)
+    return source
+
+
+def _source(function: Any) -> CredentialSource:
+    if not callable(function):
+        told = "a function without arguments, as pl.CredentialProviderAWS(…)"
+        raise InvalidOption(f"storage option credential_provider is {told}; found {type(function).__name__}", key="credential_provider", value=None)
+    try:
+        return source_of(function)
+    except TypeError:  # no key of a cache
+        return CredentialSource(function)
+
+
+def _given_options(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options by their own names, and how each was spelled."""
+    found: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for key, value in given.items():
+        if value is None or key == "credential_provider":
+            continue
+        name, text = _name(kind, key), _text(key, value)
+        if name == "path_style":
+            text = "true" if _boolean(key, text) else "false"
+        text = _endpoint(key, text) if name == _ENDPOINTS[kind] else text
+        if found.setdefault(name, text) != text:
+            raise InvalidOption(f"storage options {spelled[name]} and {key} are the same option, with different values; give one", key=key, value=None)
+        spelled[name] = key
+    return found, spelled
+
+
+def _resolve(scheme: str, found: dict[str, str], spelled: Mapping[str, str]) -> StoreOptions:
+    """The options of a store, whose defaults depend on each other."""
+    kind = SCHEMES[scheme]
+    endpoint = found.get(_ENDPOINTS[kind])
+    if endpoint is not None:
+        endpoint = found[_ENDPOINTS[kind]] = _endpoint(spelled.get(_ENDPOINTS[kind], "endpoint"), endpoint)
+    path_style = _boolean(spelled.get("path_style", ""), found.pop("path_style", None))
+    is_address = endpoint is not None and _is_address(endpoint)
+    if path_style is None and scheme == "oss" and endpoint is not None:
+        path_style = is_address  # OSS refuses the other way; before an IP address no name of a bucket can stand
+    if path_style is False and is_address:
+        raise InvalidOption(
+            f"storage option {spelled.get('path_style', 'path_style')} asks for the bucket's name before {endpoint}, an IP address; give path style",
+            key="path_style",
+            value="false",
+        )
+    retries = found.pop("max_retries", str(MAX_RETRIES))
+    if not (retries.isascii() and retries.isdecimal() and len(retries) < 4):
+        raise InvalidOption(f"storage option max_retries is a number from 0 to 999, found {retries[:40]!r}", key="max_retries", value=retries)
+    if (endpoint or "").startswith("http://"):
+        found.setdefault("allow_http", "true")
+    client = {key: _held(key, value) for key, value in found.items() if key in _CLIENT}
+    config = {key: _held(key, value) for key, value in found.items() if key not in _CLIENT}
+    return StoreOptions(kind=kind, config=Frozen(config), client=Frozen(client), path_style=path_style, max_retries=int(retries))
+
+
+def _name(kind: str, key: str) -> str:
+    """What an option is called inside."""
+    low = key.lower()
+    if low in _CLIENT or low == "max_retries":
+        return low
+    if low in {"aws_allow_http", "google_allow_http", "azure_allow_http"}:
+        return "allow_http"
+    if kind == "gs":
+        return _GS.get(low, low)
+    if kind == "azure":
+        return "azure_storage_account_key" if _AZURE_KEY.fullmatch(low) else _AZURE.get(low, low)
+    for prefix in ("fs.s3.", "fs.oss."):
+        if key.startswith(prefix):
+            return _PYTHON.get(key.removeprefix(prefix)) or _unknown(key, f"{prefix}{{{', '.join(_PYTHON)}}}")
+    java = _JAVA.fullmatch(low)
+    if java is not None:
+        return _S3.get(java.group(1)) or _unknown(key, f"s3.{{{', '.join(_S3)}}}")
+    low = low if low.startswith("aws_") else f"aws_{low}"
+    return _SAME.get(low, low)
+
+
+def _unknown(key: str, known: str) -> str:
+    raise InvalidOption(f"no storage option is called {key[:100]!a}; there are {known}", key=key, value=None)
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise InvalidOption(f"storage option {key[:100]!a} is a text, a number or a boolean; found {type(value).__name__}", key=key, value=None)
+
+
+def _endpoint(key: str, text: str) -> str:
+    """An endpoint with its scheme: one without is spoken to in TLS. Raises `InvalidOption` for a text that is no URL of a host."""
+    url = (text if "://" in text else f"https://{text}").rstrip("/")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if host is None or not url.isprintable() or " " in url or parts.scheme not in ("http", "https"):
+        raise InvalidOption(f"storage option {key} is the URL of a host, https://host or http://host:port", key=key, value=None)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidOption(f"storage option {key} is a URL without user, password and query; credentials have options of their own", key=key, value=None)
+    return url
+
+
+def _is_address(endpoint: str) -> bool:
+    """Whether the host of an endpoint is an IP address, before which nothing can stand."""
+    try:
+        ipaddress.ip_address(urlsplit(endpoint).hostname or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _boolean(key: str, text: str | None) -> bool | None:
+    if text is None or text.lower() in _TRUE | _FALSE:
+        return None if text is None else text.lower() in _TRUE
+    raise InvalidOption(f"storage option {key} is true or false, found {text[:40]!r}", key=key, value=text)
+
+
+def hold(key: str, value: Any) -> Any:
+    """A value as a user gave it, a secret one so that nothing shows it."""
+    return Secret(value) if isinstance(value, str) and is_secret(key) else value
+
+
+def _held(key: str, text: str) -> str | Secret:
+    return Secret(text) if is_secret(key) else text
+
+
+def _plain(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value

@@ -1,0 +1,120 @@
+"""System tables that show a table's rows: audit_log, binlog, ro (ENGINE 10.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+import pyarrow as pa
+
+from lakekit.columns import col, cols
+from lakekit.read import incremental, lazy, table_scan, time_travel
+from lakekit.read.stream import KIND_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.read.incremental import Changes
+    from lakekit.read.table_scan import Scan
+
+KIND: Final = "rowkind"
+SEQUENCE = "_SEQUENCE_NUMBER"
+BEFORE = "-U"
+
+
+def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """Every row with its kind first, deletes that still stand included; where options ask for changes, those.
+
+    With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
+    """
+    return lazy.lazy(audit_source(handle, at))
+
+
+def audit_source(handle: Handle, at: int | str | datetime | None = None) -> Scan | Changes:
+    """What the audit log reads."""
+    numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
+    if at is None and time_travel.means_changes(handle):
+        return replace(incremental.between(handle, kind_column=KIND), numbered=numbered)
+    return replace(table_scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
+
+
+def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """The audit log with every column as a list: `[value]`.
+
+    Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the sequence number of the former.
+    """
+    source = audit_source(handle, at)
+    found = lazy.lazy(source)
+    columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
+    if isinstance(source, incremental.Changes) and source.mode != "diff" and handle.schema.primary_keys:
+        listed = dict(columns)
+        schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in found.collect_schema().items()}
+        packed = partial(_packed, keys=handle.schema.primary_keys)
+        return found.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
+    return found.select(
+        cs.by_name(KIND, SEQUENCE, require_all=False),
+        *(col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
+    )
+
+
+STREAMS = ("audit_log", "binlog")
+"""System tables that can be followed."""
+
+
+def show_changes(name: str, frame: pl.LazyFrame, handle: Handle) -> pl.LazyFrame:
+    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS` shows them."""
+    shown = frame.rename({KIND_COLUMN: KIND})
+    if name == "audit_log":
+        return shown
+    columns = [(column, dtype) for column, dtype in shown.collect_schema().items() if column != KIND]
+    if handle.schema.primary_keys:
+        schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
+        packed = partial(_packed, keys=handle.schema.primary_keys)
+        return shown.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
+    lists = (col(column).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
+    return shown.select(col(KIND), *lists)
+
+
+def _wrapped(column: pl.Series) -> pl.Series:
+    """Each value as a list of itself."""
+    return _listed(column, np.arange(len(column) + 1))
+
+
+def _listed(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+    """Neighbours as lists, which begin and end at these offsets."""
+    return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()), dtype=pl.List(column.dtype))
+
+
+def _packed(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Each -U in one row with what comes next, where that is of the same key.
+
+    The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes an update of one key to another.
+    """
+    places = np.arange(rows.height)
+    alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
+    may = (rows.get_column(KIND) == BEFORE).to_numpy() & alike & (places < rows.height - 1)
+    first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
+    begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)  # of several in a row every second is the other half
+    starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
+    offsets = np.append(starts, rows.height)
+    told = {KIND: offsets[1:] - 1, SEQUENCE: starts}
+    return pl.DataFrame([column[told[column.name]] if column.name in told else _listed(column, offsets) for column in rows])
+
+
+def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
+    return lazy.lazy(ro_source(handle, at))
+
+
+def ro_source(handle: Handle, at: int | str | datetime | None = None) -> Scan:
+    """What `ro` reads."""
+    found = table_scan.scan(handle, at)
+    return replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found

@@ -1,0 +1,72 @@
+"""The system table file_indexes: what the file indexes of a snapshot's data files hold, one row a column and index type.
+
+Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1, `FileIndexesTable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow.compute as pc
+
+from lakekit import world
+from lakekit.file_index import container as index_container
+from lakekit.columns import cols
+from lakekit.data_file import paths
+from lakekit.read import time_travel
+from lakekit.system_tables import snapshot_tables
+from lakekit.system_tables.frames import live
+from lakekit.system_tables.metadata import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+
+FILE = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
+_INDEX: dict[str, Any] = {
+    "file_path": pl.String,
+    "column_name": pl.String,
+    "index_type": pl.String,
+    "storage_type": pl.String,
+    "index_file_path": pl.String,
+    "index_size_in_bytes": pl.Int64,
+    "index_container_size_in_bytes": pl.Int64,
+    "is_empty": pl.Boolean,
+}
+
+
+def file_indexes(handle: Handle, at: int | str | datetime | None = None) -> pl.DataFrame:
+    """Every index of every live data file of real buckets. `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all."""
+    position = time_travel.locate(handle, at)
+    entries = live(handle, position.snapshot)
+    inner = pc.is_valid(entries.column("embedded_index"))
+    outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
+    entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
+    found = world.each(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
+    indexes = frame((row for rows in found for row in rows), _INDEX)
+    return snapshot_tables.files(handle, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
+
+
+def _indexes(handle: Handle, entries: Entries, i: int) -> Iterator[tuple[Any, ...]]:
+    file = entries.file(i)
+    path = paths.data_file_path(handle, *paths.place_of(entries, i), file)
+    if file.embedded_index is not None:
+        yield from _rows(path, file.embedded_index, None, len(file.embedded_index))
+        return
+    for name in file.extra_files:
+        if name.endswith(".index"):
+            outside = handle.layout.extra_file(path, name)
+            first = handle.storage.read(outside, 0, index_container.HEAD)
+            head = handle.storage.read(outside, 0, index_container.head_length(first, path=outside))
+            yield from _rows(path, head, outside, handle.storage.size(outside))
+
+
+def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
+    kept = "EMBEDDED" if outside is None else "FILE"
+    for column, indexes in index_container.contents(container, path=outside or path).items():
+        for kind, place in indexes.items():
+            yield path, column, kind, kept, outside, 0 if place is None else place.length, size, place is None

@@ -1,0 +1,202 @@
+"""What a snapshot is made of, as frames: manifests, data files, index files, and data files summed by partition and bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.codec import binary_row
+from lakekit.columns import cols
+from lakekit.data_file import paths
+from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import manifest_reader as manifest_files
+from lakekit.system_tables.metadata import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.types import Field
+
+WALL = pl.Datetime("ms")
+_KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
+"""What codes mean, in their order."""
+_RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
+_LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
+
+
+def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """The manifests of a snapshot: of its base, of what its commit added (delta), of its changelog; `partition_min` and `partition_max` bound partitions."""
+    fields = handle.schema.partition_fields
+    found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(handle, snapshot, which)] if snapshot is not None else []
+    low = structs(fields, pa.array([m.partition_stats.min_values for _, m in found], pa.binary()))
+    high = structs(fields, pa.array([m.partition_stats.max_values for _, m in found], pa.binary()))
+    rows = (
+        (w, m.name, m.size_bytes, m.num_added_files, m.num_deleted_files, m.schema_id, m.min_bucket, m.max_bucket, m.min_level, m.max_level) for w, m in found
+    )
+    columns: dict[str, Any] = {"list": pl.String, "file_name": pl.String}
+    columns |= dict.fromkeys(
+        ("size_bytes", "num_added_files", "num_deleted_files", "schema_id", "min_bucket", "max_bucket", "min_level", "max_level"), pl.Int64
+    )
+    return frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
+
+
+FILE = (
+    "partition",
+    "bucket",
+    "level",
+    "file_name",
+    "row_count",
+    "size_bytes",
+    "delete_row_count",
+    "deleted_row_count",
+    "min_key",
+    "max_key",
+    "min_sequence_number",
+    "max_sequence_number",
+    "schema_id",
+    "source",
+    "creation_time",
+    "extra_files",
+    "embedded_index_bytes",
+    "file_path",
+)
+"""The columns of a data file."""
+
+
+def files(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
+
+    `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
+    """
+    entries = live(handle, snapshot)
+    found = described(handle, entries, [name for name in FILE if name != "deleted_row_count"])
+    return found.insert_column(FILE.index("deleted_row_count"), _hidden(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
+
+
+def described(handle: Handle, entries: Entries, columns: Sequence[str]) -> pl.DataFrame:
+    """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
+    return pl.DataFrame([_described(handle, entries, name).alias(name) for name in columns])
+
+
+def _described(handle: Handle, entries: Entries, name: str) -> pl.Series:
+    match name:
+        case "partition":
+            return partition_texts(handle, entries)
+        case "min_key" | "max_key":
+            return structs(handle.schema.key_fields, entries.column(name))
+        case "kind":
+            return _worded(entries.column(name), _KINDS)
+        case "source":
+            return _worded(entries.column("file_source"), _SOURCES)
+        case "creation_time":
+            return pl.Series(entries.column(name)).cast(WALL)
+        case "extra_files":
+            return pl.Series(entries.column(name), dtype=pl.List(pl.String))
+        case "embedded_index_bytes":
+            return pl.Series(entries.column("embedded_index")).bin.size().cast(pl.Int64)
+        case "file_path":
+            return pl.Series(paths.data_file_paths(handle, entries), dtype=pl.String)
+    return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
+
+
+def _worded(codes: pa.Array, words: pa.StringArray) -> pl.Series:
+    """The word of each code, null for one without (Arrow asks for less than a query of Polars does, and every listing comes through here)."""
+    return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
+
+
+def partitions(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file.
+
+    Null and blank text share one directory and stay partitions of their own.
+    """
+    entries = live(handle, snapshot)
+    values = structs(handle.schema.partition_fields, entries.column("partition"))
+    return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
+
+
+def buckets(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
+    level_zero = (pl.col("level") == 0).sum()
+    runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
+    return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None)
+
+
+def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+    """Index files of a snapshot: hash indexes and deletion vectors. `row_count` is the number of hashes or of vectors."""
+    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+    rows = (
+        (
+            entry.index_type,
+            paths.partition_path(handle, entry.partition),
+            entry.bucket,
+            entry.file_name,
+            entry.file_size_bytes,
+            entry.row_count,
+            [{"file_name": r.file_name, "offset": r.offset, "length": r.length, "deleted_row_count": r.cardinality} for r in entry.ranges or ()],
+        )
+        for entry in found
+    )
+    columns = {
+        "index_type": pl.String,
+        "partition": pl.String,
+        "bucket": pl.Int32,
+        "file_name": pl.String,
+        "size_bytes": pl.Int64,
+        "row_count": pl.Int64,
+        "vectors": _RANGES,
+    }
+    return frame(rows, columns)
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def live(handle: Handle, snapshot: Snapshot | None) -> Entries:
+    """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
+    return manifest_files.no_entries() if snapshot is None else manifest_files.live(handle, snapshot)
+
+
+def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
+    """Serialized rows as a column of structs; null where there are no fields."""
+    if not fields:
+        return pl.Series([None] * len(rows), dtype=pl.Struct({}))
+    wanted = polars_schema(fields)
+    decoded = binary_row.decode_columns(rows, [field.type for field in fields])
+    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]).to_struct()
+
+
+def partition_texts(handle: Handle, entries: Entries) -> pl.Series:
+    """The partition directory of each entry, without a slash at the end; empty in a table without partitions."""
+    encoded = entries.column("partition").dictionary_encode()
+    texts = [paths.partition_path(handle, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
+    return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
+
+
+def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+    parts = [partition_texts(handle, entries), pl.Series("row", entries.column("partition"))]
+    parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
+    some = pl.DataFrame(parts)
+    sums = [
+        pl.len().cast(pl.Int64).alias("file_count"),
+        pl.col("row_count").sum(),
+        pl.col("file_size").sum().alias("size_bytes"),
+        extra,
+        pl.col("creation_time").max().cast(WALL).alias("newest_file"),
+    ]
+    if values is not None:
+        some, sums = some.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
+    return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
+
+
+def _hidden(handle: Handle, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
+    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+    counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
+    if not counts:
+        return pl.Series([0]).new_from_index(0, len(names))
+    return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64)

@@ -1,0 +1,68 @@
+"""lakekit about itself, as frames: what it does, what may be set, and what it runs on."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import Any
+
+import polars as pl
+
+from lakekit.options.features import FEATURES
+from lakekit.options.table_options import listing
+
+
+def features() -> pl.DataFrame:
+    """Every feature that Paimon's documents name, one row each.
+
+    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`, by this name) or "-" (no matter of
+    that side).
+    """
+    words = {f"option.{option['key']}": option["words"] for option in listing()}
+    rows = [(f.name, f.area, f.read, f.write, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
+
+
+def options() -> pl.DataFrame:
+    """Every option of a table that lakekit knows, one row each.
+
+    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a snapshot), choices, older_keys (names it had
+    in older releases), words.
+    """
+    texts = pl.List(pl.String)
+    columns: dict[str, Any] = {
+        "key": pl.String,
+        "type": pl.String,
+        "default": pl.String,
+        "fixed": pl.Boolean,
+        "choices": texts,
+        "older_keys": texts,
+        "words": pl.String,
+    }
+    return pl.DataFrame(list(listing()), schema=columns)
+
+
+def versions() -> pl.DataFrame:
+    """What lakekit runs on, one row a package: name, installed version (null: not installed) and what needs it."""
+    rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed("lakekit"), "always")]
+    for requirement in _requirements():
+        name, _, condition = requirement.partition(";")
+        package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()
+        extra = condition.partition("extra ==")[2].strip().strip("'\"")
+        if package != "lakekit":
+            rows.append((package, _installed(package), extra or "always"))
+    return pl.DataFrame(rows, schema={"package": pl.String, "version": pl.String, "needed_by": pl.String}, orient="row")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("lakekit") or []
+    except metadata.PackageNotFoundError:  # run from its sources, not installed
+        return []

@@ -1,0 +1,365 @@
+"""System tables of what a snapshot holds: files, file_key_ranges, manifests, partitions, buckets, table_indexes.
+
+Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and statistics `{k=19723, v=a}` as internal
+values. Where it prints an object's identity, binary keys and statistics, there is hexadecimal text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.codec import binary_row
+from lakekit.columns import col, cols
+from lakekit.errors import Unsupported
+from lakekit.data_file import schema_evolution, paths
+from lakekit.format import casts
+from lakekit.format.polars_types import polars_type
+from lakekit.metadata import manifest_reader as manifest_files, schemas as schema_files, snapshots
+from lakekit.model import partition as partitions_of
+from lakekit.model.manifest_entries import ADD, concat
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
+from lakekit.read import planner, table_scan, sections, time_travel
+from lakekit.system_tables.frames import live
+from lakekit.system_tables.metadata import frame
+from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
+from lakekit.world import instant_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from lakekit.metadata.table_context import Handle
+    from lakekit.model.data_file import DataFile, Stats
+    from lakekit.model.manifest_entries import Entries
+
+    At = int | str | datetime | None
+
+TIME = pl.Datetime("ms")
+POSTPONE_BUCKET = -2
+_SOURCES = {0: "APPEND", 1: "COMPACT"}
+_TRACKED = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
+_FILES: dict[str, Any] = {
+    "partition": pl.String,
+    "bucket": pl.Int32,
+    "file_path": pl.String,
+    "file_format": pl.String,
+    "schema_id": pl.Int64,
+    "level": pl.Int32,
+    "record_count": pl.Int64,
+    "file_size_in_bytes": pl.Int64,
+    "min_key": pl.String,
+    "max_key": pl.String,
+    "null_value_counts": pl.String,
+    "min_value_stats": pl.String,
+    "max_value_stats": pl.String,
+    "min_sequence_number": pl.Int64,
+    "max_sequence_number": pl.Int64,
+    "creation_time": TIME,
+    "deleteRowCount": pl.Int64,
+    "file_source": pl.String,
+    "first_row_id": pl.Int64,
+    "write_cols": pl.List(pl.String),
+}
+
+
+def _at(handle: Handle, at: At) -> tuple[Handle, Entries]:
+    position = time_travel.locate(handle, at)
+    return time_travel.schema_of(handle, position), live(handle, position.snapshot)
+
+
+def printed(value: Any, t: DataType) -> str:
+    """An internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
+    if value is None:
+        return "null"
+    if t.root in BINARIES:
+        return bytes(value).hex()
+    try:
+        return partitions_of.print_value(value, t)
+    except Unsupported:
+        return str(value)
+
+
+def _row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
+    return binary_row.decode(binary_row.strip_arity(data)[1], [field.type for field in fields])
+
+
+def _key(data: bytes, fields: Sequence[Field]) -> str:
+    return f"[{', '.join(printed(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
+
+
+def _partition(handle: Handle, partition: bytes) -> str:
+    """The values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
+    fields = handle.schema.partition_fields
+    texts = (
+        "null" if value is None else partitions_of.print_value(value, f.type, legacy=False) for value, f in zip(_row(partition, fields), fields, strict=True)
+    )
+    return "{" + ", ".join(texts) + "}"
+
+
+def files(handle: Handle, at: At = None) -> pl.DataFrame:
+    """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
+    newest = snapshots.latest(handle)
+    handle, entries = _at(handle, at)
+    entries = _real(handle, entries)
+    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live(handle, newest).column("partition"))))
+    found = zip(entries.files(), paths.data_file_paths(handle, entries), range(len(entries)), strict=True)
+    return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
+
+
+def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -> tuple[Any, ...]:
+    partition, bucket = paths.place_of(entries, i)
+    keys = handle.schema.key_fields
+    nulls, low, high = _values(handle, file)
+    return (
+        _partition(handle, partition),
+        bucket,
+        path,
+        file.format_name,
+        file.schema_id,
+        file.level,
+        file.row_count,
+        file.size_bytes,
+        _key(file.min_key, keys) if keys else None,
+        _key(file.max_key, keys) if keys else None,
+        nulls,
+        low,
+        high,
+        file.min_sequence_number,
+        file.max_sequence_number,
+        file.creation_time_ms,
+        file.delete_row_count,
+        None if file.source is None else _SOURCES.get(file.source),
+        file.first_row_id,
+        None if file.write_cols is None else list(file.write_cols),
+    )
+
+
+def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
+    """Null counts, minima and maxima of all columns of the schema, by name; a column that the file's schema does not have is null in every row.
+
+    Where the statistics cover what the file holds (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
+    """
+    written = schema_files.read(handle, file.schema_id)
+    # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
+    own = replace(written, fields=(*written.fields, *_TRACKED))
+    names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    covered = written.fields if names is None else own.fields_of(names)
+    stats = _by_id(handle, file.value_stats, covered)
+    there = {field.id for field in written.fields}
+    left_out = set() if file.write_cols is None or file.value_stats_cols is not None else there - {field.id for field in own.fields_of(file.write_cols)}
+    nulls, low, high = {}, {}, {}
+    for field in handle.schema.fields:
+        if field.id in left_out:
+            continue
+        absent = (str(file.row_count), "null", "null") if field.id not in there else ("null", "null", "null")
+        nulls[field.name], low[field.name], high[field.name] = stats.get(field.id, absent)
+    return _map(nulls), _map(low), _map(high)
+
+
+def _by_id(handle: Handle, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+    """The texts of each column's null count and bounds, by field id; bounds of a column whose type changed are cast as its rows are."""
+    if binary_row.strip_arity(stats.min_values)[0] != len(fields):
+        return {}
+    low, high = _row(stats.min_values, fields), _row(stats.max_values, fields)
+    counts = stats.null_counts or ()
+    nulls = ["null" if n is None else str(n) for n in counts] if len(counts) == len(fields) else ["null"] * len(fields)
+    today = {field.id: field.type for field in handle.schema.fields}
+    found = {}
+    for i, field in enumerate(fields):
+        want = today.get(field.id, field.type)
+        least, most = (printed(_as_of_today(value, field, want), want) for value in (low[i], high[i]))
+        found[field.id] = (nulls[i], least, most)
+    return found
+
+
+def _as_of_today(value: Any, field: Field, want: DataType) -> Any:
+    """An internal value of a column, as one of the type that the column has now."""
+    if value is None or schema_evolution.same(field.type, want):
+        return value
+    row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
+    held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
+    series = pl.Series(field.name, held).cast(polars_type(field.type))
+    made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.Target(column=field.name))).to_series()
+    return internal(made, want)
+
+
+def internal(column: pl.Series, t: DataType) -> Any:
+    """The first value of a column as internal value (FORMAT 0.2)."""
+    value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
+    if value is None or t.root not in (*TIMESTAMPS, "TIME"):
+        return value
+    if t.root == "TIME":
+        return value // 1_000_000
+    nanos = value * {"ms": 1_000_000, "us": 1_000, "ns": 1}[getattr(column.dtype, "time_unit", "us")]
+    return Instant(nanos // 1_000_000, nanos % 1_000_000)
+
+
+def _map(values: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{name}={values[name]}" for name in sorted(values)) + "}"
+
+
+def file_key_ranges(handle: Handle, at: At = None) -> pl.DataFrame:
+    """The key range of every live data file."""
+    names = (
+        "partition",
+        "bucket",
+        "file_path",
+        "file_format",
+        "schema_id",
+        "level",
+        "record_count",
+        "file_size_in_bytes",
+        "min_key",
+        "max_key",
+        "first_row_id",
+    )
+    return files(handle, at).select(cols(names))
+
+
+def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
+    """The manifests of a snapshot, those of its changelog last."""
+    position = time_travel.locate(handle, at)
+    handle = time_travel.schema_of(handle, position)
+    snapshot = position.snapshot
+    lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
+    found = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(handle, snapshot, which)]
+    rows = (
+        (
+            m.name,
+            m.size_bytes,
+            m.num_added_files,
+            m.num_deleted_files,
+            m.schema_id,
+            _partition(handle, m.partition_stats.min_values),
+            _partition(handle, m.partition_stats.max_values),
+            m.min_row_id,
+            m.max_row_id,
+        )
+        for m in found
+    )
+    columns: dict[str, Any] = {"file_name": pl.String}
+    columns |= dict.fromkeys(("file_size", "num_added_files", "num_deleted_files", "schema_id"), pl.Int64)
+    columns |= {"min_partition_stats": pl.String, "max_partition_stats": pl.String, "min_row_id": pl.Int64, "max_row_id": pl.Int64}
+    return frame(rows, columns)
+
+
+def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
+    """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
+
+    A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
+    """
+    unknown = pl.lit(None, pl.String)
+    found = _partitions(handle, at, legacy=False)
+    return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
+
+
+def partition_sums(handle: Handle) -> pl.DataFrame:
+    """The same partitions as a catalog lists them: named as their directories are, not escaped; the newest file's time as an instant; none is marked done."""
+    found = _partitions(handle, None, legacy=handle.options.partition_legacy_name)
+    instants = [None if wall is None else instant_ms(wall) for wall in found["last_update_time"].cast(pl.Int64).to_list()]
+    sums = found.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
+    return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
+
+
+def _partitions(handle: Handle, at: At, *, legacy: bool) -> pl.DataFrame:
+    position = time_travel.locate(handle, at)
+    handle = time_travel.schema_of(handle, position)
+    entries = planner.made_since(_real(handle, _listed(handle, position)), position)
+    if (fallback := table_scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
+        stood_in = planner.made_since(_real(handle, _listed(*fallback)), fallback[1])
+        entries, other = (_above_hidden(handle, listed) for listed in (entries, stood_in))
+        entries, other = (other, entries) if handle.fallback_first else (entries, other)
+        known = pc.is_in(other.column("partition"), entries.column("partition"))
+        entries = concat([entries, other.filter(~np.asarray(known))])
+    types = [field.type for field in handle.schema.partition_fields]
+    default = handle.options.partition_default_name
+
+    def directory(data: bytes) -> str:
+        """As the directory is named, but not escaped."""
+        texts = partitions_of.text(paths.partition_values(handle, data), types, default_name=default, legacy=legacy)
+        return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
+
+    return _summed(entries, ["partition"], directory)
+
+
+def buckets(handle: Handle, at: At = None) -> pl.DataFrame:
+    """Live data files summed by bucket, the postponed one too."""
+    position = time_travel.locate(handle, at)
+    handle = time_travel.schema_of(handle, position)
+    return _summed(_listed(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
+
+
+def _listed(handle: Handle, position: time_travel.Position) -> Entries:
+    """The entries of all manifests of a snapshot, of added and of deleted files."""
+    if position.snapshot is None:
+        return manifest_files.no_entries()
+    return manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+
+
+def _above_hidden(handle: Handle, entries: Entries) -> Entries:
+    hides = handle.schema.primary_keys and sections.hides_level_zero(handle)
+    return entries.filter(entries.numbers("level") > 0) if hides else entries
+
+
+def _real(handle: Handle, entries: Entries) -> Entries:
+    """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
+    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if handle.options.bucket == POSTPONE_BUCKET else entries
+
+
+def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
+    """Sums of live files by partition (and bucket), partitions whose texts are equal apart; the last update is that of any file listed, gone or not."""
+    names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
+    texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}
+    sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1).cast(pl.Int64)
+    found = (
+        pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
+        .group_by(cols(by))
+        .agg(
+            (pl.col("row_count") * sign).sum().alias("record_count"),
+            (pl.col("file_size") * sign).sum().alias("file_size_in_bytes"),
+            sign.sum().alias("file_count"),
+            pl.col("creation_time").max().cast(TIME).alias("last_update_time"),
+        )
+        .filter(pl.col("file_count") > 0)
+    )
+    shown = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
+    return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
+
+
+def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
+    """The index files of a snapshot."""
+    position = time_travel.locate(handle, at)
+    handle = time_travel.schema_of(handle, position)
+    found = [] if position.snapshot is None else manifest_files.index_entries(handle, position.snapshot)
+    rows = (
+        (
+            _partition(handle, entry.partition),
+            entry.bucket,
+            entry.index_type,
+            entry.file_name,
+            entry.file_size_bytes,
+            entry.row_count,
+            [_range(r) for r in entry.ranges or ()] if entry.index_type == DELETION_VECTORS else None,
+        )
+        for entry in found
+    )
+    columns = {
+        "partition": pl.String,
+        "bucket": pl.Int32,
+        "index_type": pl.String,
+        "file_name": pl.String,
+        "file_size": pl.Int64,
+        "row_count": pl.Int64,
+        "dv_ranges": pl.List(pl.Struct({"f0": pl.String, "f1": pl.Int32, "f2": pl.Int32, "_CARDINALITY": pl.Int64})),
+    }
+    return frame(rows, columns)
+
+
+def _range(found: DeletionRange) -> dict[str, Any]:
+    return {"f0": found.file_name, "f1": found.offset, "f2": found.length, "_CARDINALITY": found.cardinality}

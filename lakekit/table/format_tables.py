@@ -1,0 +1,265 @@
+"""Tables that are folders, as a user holds them: `FormatTable` and `ObjectTable`; and how they begin.
+
+A format table has no snapshots: it is scanned, appended to and overwritten, and refuses by name what needs them. An object table is read like any other;
+`refresh` lists its location anew, and nothing else writes it. Source: ENGINE.md 9.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields as members, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import polars as pl
+
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.columns_given import fields_of
+from lakekit.ddl.defaults import check_default
+from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.options_given import texts_of
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.format_table import kinds, listing, object_table, scan as scans, writer as writes
+from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
+from lakekit.metadata import schemas as schema_files
+from lakekit.model import partition as partitions
+from lakekit.model.locations import OBJECT_LOCATION
+from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
+from lakekit.options.features import OBJECTS
+from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.table_options import TableOptions
+from lakekit.read import lazy
+from lakekit.table.looking import statement
+from lakekit.table.schema import Schema
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from typing import BinaryIO
+
+    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Ground, Handle
+
+
+def of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
+    """The table as what it is: a `FormatTable`, an `ObjectTable`, what `others` make of their kinds, or itself. Raises what opening raises."""
+    kinds_of: Mapping[str, Callable[..., Table]] = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
+    make = kinds_of.get(str(table.handle().options.type))
+    return table if make is None or type(table) is not Table else remade(table, make)
+
+
+def remade(table: Table, make: Callable[..., Table]) -> Table:
+    """The same table as one of another class, with what was last seen of it."""
+    made = make(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
+    made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FormatTable(Table):
+    """A folder of CSV, JSON, text, Parquet or ORC files as a table: `scan`, `append`, `overwrite`, `truncate`, `drop_partitions`, `files`, `partitions`."""
+
+    def facts(self) -> Handle:
+        """Schema, options and place, as of now."""
+        return Table.handle(self)
+
+    def handle(self) -> NoReturn:
+        """What needs snapshots comes by here, and is refused."""
+        msg = (
+            f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, truncate, drop_partitions, files, partitions"
+        )
+        raise Unsupported(msg, feature=kinds.FORMAT_TABLE)
+
+    # ---- rows
+
+    def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+        """The rows of the files that are there when the frame runs.
+
+        Partition columns come from folders; conditions on them leave out folders before they are listed. Raises `InvalidOption` for `at` and `raw`, which ask
+        for snapshots, `Unsupported`; the frame itself may raise `Corrupt` naming the file.
+        """
+        handle = self.facts()
+        scans.check_no_position(handle, True if raw else at)
+        return lazy.lazy(scans.source(handle.with_options(options) if options else handle))
+
+    def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
+        """Adds rows as new files, which appear when all are whole. Raises what `Table.append` raises; then nothing was added."""
+        if merge_schema:
+            raise Unsupported(f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out", feature=kinds.FORMAT_TABLE)
+        return writes.append(self.facts(), frame, cast=cast)
+
+    def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
+        """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
+
+        `partition`: `{"dt": "2024-03-31"}` replaces what lies in that partition; a spec of several columns names the first ones. Old files are deleted once
+        the new ones are there. Raises what `append` raises.
+        """
+        return writes.overwrite(self.facts(), frame, partition=partition, cast=cast)
+
+    def truncate(self) -> Commit:
+        """Deletes all data files."""
+        return writes.drop(self.facts(), [{}])
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
+        """Deletes the files of every partition that matches one of `[{"dt": "2024-03-31"}, …]`. Raises `ColumnNotFound`."""
+        specs = [partitions] if isinstance(partitions, dict) else list(partitions)
+        if not all(specs):
+            raise InvalidOption("an empty partition spec matches everything: t.truncate() removes all rows", key="partitions")
+        return writes.drop(self.facts(), specs)
+
+    # ---- what it says of itself
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+        return Schema.of(self.facts().schema)
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """None: format tables have no keys."""
+        return ()
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns whose values are folders."""
+        return self.facts().schema.partition_keys
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The table's options with the dynamic ones put over them, as text."""
+        return dict(self.facts().all_options)
+
+    @property
+    def comment(self) -> str | None:
+        """What the table says it is."""
+        return self.facts().schema.comment
+
+    @property
+    def uuid(self) -> str:
+        """The table's identity: its name and when it was made."""
+        handle = self.facts()
+        return f"{self.name}.{schema_files.read(handle, schema_files.ids(handle)[0]).time_millis}"
+
+    def to_sql(self) -> str:
+        """The CREATE TABLE statement that would make a table like this one."""
+        return statement(self.name, self.facts())
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The same table with dynamic options put over its own; None takes one away. Raises `InvalidOption`."""
+        self.facts().with_options(options)
+        given = {one.name: getattr(self, one.name) for one in members(self) if one.init and one.name != "_seen"}
+        return type(self)(**{**given, "dynamic": Frozen({**self.dynamic, **options})})
+
+    def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
+        handle = self.facts()
+        scans.check_no_position(handle, at)
+        level = listing.found(handle)
+        there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
+        rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in there for file in files]
+        return pl.DataFrame(rows, schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64}, orient="row")
+
+    def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
+        """The partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`. A table without partition columns has one, which is empty text."""
+        handle = self.facts()
+        scans.check_no_position(handle, at)
+        level = listing.found(handle)
+        there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
+        rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in there]
+        return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
+
+    def _texts(self, handle: Handle, level: Sequence[listing.Partition]) -> list[str]:
+        types, options = [field.type for field in handle.schema.partition_fields], handle.options
+        legacy = options.partition_legacy_name
+        told = [partitions.text(one.values, types, default_name=options.partition_default_name, legacy=legacy) for one in level]
+        return [partitions.path(handle.schema.partition_keys, texts).rstrip("/") for texts in told]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ObjectTable(Table):
+    """The files at a location as rows, a snapshot for each time they were listed."""
+
+    def refresh(self) -> Commit:
+        """Lists the location, in a new snapshot; earlier listings are read with `scan(at=…)`. Raises `StorageFailed`, and what a commit raises."""
+        return refreshed(self, object_table.listed(self.handle()))
+
+    def open(self, path: str) -> BinaryIO:
+        """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
+        return object_table.opened(self.handle(), path)
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: rows are listed, not written."""
+        raise Unsupported(f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it", feature=OBJECTS)
+
+    append = upsert = overwrite = writer = delete = update = merge = truncate = _refused
+
+
+def refreshed(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
+    """Makes a listing the newest snapshot of an object table."""
+    with Table.writer(table, overwrite=True) as writer:
+        for frame in frames:
+            writer.write(frame)
+        return writer.commit()
+
+
+# ---- beginning -------------------------------------------------------------------------------------------------------------------------------
+
+
+def define_format_table(
+    ground: Ground,
+    schema: SchemaLike,
+    *,
+    format_name: str,
+    location: str | None,
+    partition_keys: Sequence[str] | None,
+    options: Mapping[str, Any] | None,
+    comment: str | None = None,
+) -> TableSchema:
+    """Writes the definition of a format table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, `Unsupported`."""
+    if schema_files.ids(ground):
+        raise schemas.exists(ground)
+    given = {**(options or {}), "type": kinds.FORMAT_TABLE, "file.format": format_name.strip().lower()}
+    if location is not None:
+        given["path"] = listing.told(ground, location)
+    if "primary-key" in given:
+        raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(given["primary-key"]))
+    numbered, highest = assign_ids(fields_of(schema))
+    keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
+    ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if key in TEXT_KEYS}
+    draft = drafted(numbered, keys, (), {**texts_of({key: value for key, value in given.items() if key not in ours}), **ours})
+    for part in draft.fields:
+        check_default(part.type, part.default, part.name)
+    made = _schema(ground, draft.fields, highest, draft.partition_keys, draft.options, comment)
+    TableOptions.parse(made.options)
+    kinds.check(given["file.format"], made)
+    lines_of(made.options, given["file.format"])
+    schemas.put_first(_hidden(ground), made)
+    return made
+
+
+def define_object_table(ground: Ground, *, location: str, comment: str | None = None) -> TableSchema:
+    """Writes the definition of an object table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`."""
+    if schema_files.ids(ground):
+        raise schemas.exists(ground)
+    numbered, highest = assign_ids(object_table.FIELDS)
+    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.told(ground, location)}, comment)
+    schemas.put_first(_hidden(ground), made)
+    return made
+
+
+def _schema(ground: Ground, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None) -> TableSchema:
+    return TableSchema(
+        version=CURRENT_VERSION,
+        id=0,
+        fields=tuple(columns),
+        highest_field_id=highest,
+        partition_keys=tuple(partition_keys),
+        primary_keys=(),
+        options=Frozen(options),
+        comment=comment,
+        time_millis=ground.world.now_ms(),
+    )
+
+
+def _hidden(ground: Ground) -> Ground:
+    return replace(ground, layout=replace(ground.layout, hidden=True))

@@ -1,0 +1,177 @@
+"""A table written to: rows appended, upserted, overwritten, and commits of what other processes wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakekit.maintenance import after_commit
+from lakekit.dml import row_change
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.schema_changes import AddColumn, UpdateType
+from lakekit.commit import abort as abandoned
+from lakekit.commit.overwrite import Overwrite
+from lakekit.commit.committer import publish
+from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
+from lakekit.data_file import shape
+from lakekit.metadata import feature_check
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.read.table_core import Opened
+from lakekit.table.table_writer import Writer, partition_spec
+from lakekit.write import row_conversion, input_frames, widening
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import Handle
+    from lakekit.write.input_frames import Incoming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Writing(Opened):
+    """Rows into a table. A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a list of dicts."""
+
+    def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
+        """Adds rows. In a key table they are upserted: the newest row of a key stands.
+
+        Columns match by name; missing ones are null or their default. Values are cast only where none changes; `cast=True` casts as Polars' strict cast does.
+        `merge_schema=True` first adds the frame's new columns and widens types. Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value,
+        `Conflict`, `RetriesExhausted`, `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and the
+        files written on the way are gone.
+        """
+        return self._write(frame, self.handle(), row_kind=None, cast=cast, merge_schema=merge_schema)
+
+    def upsert(self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False) -> Commit:
+        """Writes rows by key: each is inserted, or merged with what its key holds, as the table's merge engine says.
+
+        `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as `append`.
+        """
+        handle = self.handle()
+        if handle.kind == "append":
+            msg = f"{handle.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
+            raise InvalidOption(msg, key="primary-key")
+        return self._write(frame, handle, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
+
+    def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
+        """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
+
+        `partition`: `{"dt": "2024-03-31"}` replaces that partition (all that match, where only some partition columns are named); every row must lie in it.
+        Raises what `append` raises.
+        """
+        with self.writer(overwrite=True if partition is None else partition) as writer:
+            writer.write(frame, cast=cast)
+            return writer.commit()
+
+    def truncate(self) -> Commit:
+        """Removes all rows, in one commit. Snapshots before it still have them."""
+        handle = self.handle()
+        return after_commit.after(handle, row_change.replace(handle, Overwrite.whole()))
+
+    def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
+        """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
+        specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)]
+        if not specs:
+            msg = "no partition is named: the list is empty. t.partitions() lists them; t.truncate() removes all rows"
+            raise InvalidOption(msg, key="partitions")
+        if not all(specs):
+            msg = "an empty partition spec matches everything: t.truncate() removes all rows"
+            raise InvalidOption(msg, key="partitions")
+        handle = self.handle()
+        return after_commit.after(handle, row_change.replace(handle, Overwrite.partitions(specs)))
+
+    def writer(
+        self,
+        *,
+        commit_user: str | None = None,
+        overwrite: bool | Mapping[str, Any] | None = None,
+        compact: bool | None = None,
+        state: bytes | None = None,
+    ) -> Writer:
+        """A writer of its own for many frames, two-phase or streaming writes: a context manager, for one thread.
+
+        `commit_user`: who commits, for writers that count their commits by identifiers. `overwrite`: as `t.overwrite`, True or a partition.
+        `compact=False` only adds files (as option `write-only`), `compact=True` compacts although the table says `write-only`. `state`: of an earlier writer.
+        """
+        return Writer.of(self.handle(), commit_user=commit_user, overwrite=overwrite, compact=compact, state=state)
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        commit_user: str,
+        identifier: int | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Commits what writers prepared, in this process or others: exactly once per commit user and identifier.
+
+        A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `InvalidOption` for facts that no
+        snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`
+        (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
+        """
+        handle, taken = self.handle(), _messages(messages)
+        done = publish(
+            handle,
+            taken,
+            commit_user=commit_user,
+            identifier=BATCH_IDENTIFIER if identifier is None else identifier,
+            watermark=watermark,
+            properties=properties,
+            check_files=not handle.storage.is_remote,
+            check_new=True,
+        )
+        return after_commit.after(handle, done, taken)
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
+        abandoned.abort(self.handle(), _messages(messages))
+
+    def _write(self, frame: object, handle: Handle, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+        feature_check.check_writable(handle)
+        found: object = frame
+        if merge_schema:
+            found = taken = input_frames.opened(frame, handle)
+            if taken.schema is not None:
+                _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
+            handle = self.handle()
+        with Writer.of(handle, commit_user=None, overwrite=None, compact=None, state=None) as writer:
+            writer.write(found, row_kind=row_kind, cast=cast)
+            return writer.commit()
+
+
+def _messages(given: object) -> list[CommitMessage]:
+    """Messages as they are handed in, by an iterator too, which gives them once. Raises `TypeError` for what is none."""
+    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    for one in found:
+        if not isinstance(one, CommitMessage):
+            msg = f"messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their bytes; found {type(one).__name__}"
+            raise TypeError(msg)
+    return found
+
+
+def _grow(table: Opened, taken: Incoming, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
+    """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them.
+
+    Rows that are in memory are looked at first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
+    """
+    for last in (False, False, True):
+        handle = table.handle()
+        changes = widening.schema_changes(schema, handle, row_kind=row_kind)
+        asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
+        try:
+            if asked:
+                grown = handle.with_schema(schemas.planned(handle.ground, asked))
+                shape.check_columns(grown.schema, grown.options)
+                if taken.is_whole:
+                    row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)
+                schemas.alter(handle, asked)
+        except (ColumnAlreadyExists, SchemaMismatch):
+            if last:
+                raise
+        else:
+            return

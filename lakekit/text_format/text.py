@@ -1,0 +1,42 @@
+"""Plain text: one STRING column, whose values are the lines. A null is written as an empty line, which is read as an empty text.
+
+Source: `TextFormatWriter`, `TextFileReader`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.types import STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakekit.text_format.options import Lines
+    from lakekit.types import Field
+
+
+def check_types(fields: Sequence[Field]) -> None:
+    """Raises `Unsupported` for anything but one column of text."""
+    if len(fields) != 1 or fields[0].type.root not in STRINGS:
+        told = ", ".join(f"{field.name} {field.type}" for field in fields[:12])
+        raise Unsupported(f"Text format only supports a single string column; these files would hold {told}", feature="file.format.text")
+
+
+def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: Lines) -> pl.DataFrame:  # noqa: ARG001 - as every format
+    """The rows of some lines."""
+    return pl.DataFrame([lines.alias(name) for name in names], height=len(lines))
+
+
+def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
+    """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
+    column = frame[fields[0].name]
+    broken = column.str.contains_any(["\n", "\r"] if how.ends_anyhow else [how.line_end]).fill_null(value=False)
+    if broken.any():
+        raise ValueOutOfRange(
+            f"column {column.name} holds a line end in {column.filter(broken)[0][:80]!r}, which ends a row of a text file", column=column.name
+        )
+    return column.fill_null("")

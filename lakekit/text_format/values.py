@@ -1,0 +1,72 @@
+"""Cells: texts as values and values as texts, as the engine's text formats spell them, by column.
+
+    parsed(texts, type, how)   ->  values, and which texts say nothing of the kind
+    printed(column, type, how) ->  texts; null stays null
+
+Numbers, dates and times are spelt as casts to STRING spell them, bytes in base64. Read back, `true` in any case is true and every other text false; a whole
+number takes no point and no exponent. Source: `CsvParser`, `CsvFormatWriter`, `JsonFileReader`, `JsonFormatWriter`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.format import casts, text_casts
+from lakekit.format.polars_types import polars_type
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
+
+if TYPE_CHECKING:
+    from lakekit.text_format.options import Lines
+    from lakekit.types import DataType
+
+PLAIN = frozenset({*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"})
+"""Types of which one text is one value."""
+_PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?$"
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+
+def parsed(texts: pl.Series, t: DataType, how: Lines, column: str) -> tuple[pl.Series, pl.Series]:
+    """The values of some texts, and a mask of those that are none; values that are none are null. A DECIMAL that does not fit is null, and no mistake."""
+    dtype = polars_type(t, timestamp_unit=how.timestamp_unit)
+    if t.root in STRINGS:
+        return texts, _never(texts)
+    if t.root in INTEGERS:
+        limit = 1 << (_BITS[t.root] - 1)
+        whole = texts.str.extract(r"^\+?(-?\d+)$", 1).cast(pl.Int64, strict=False)
+        made = whole.to_frame("n").select(pl.when(pl.col("n").is_between(-limit, limit - 1)).then(pl.col("n"))).to_series().cast(dtype)
+    elif t.root == "BOOLEAN":
+        return texts.str.to_lowercase() == "true", _never(texts)
+    elif t.root in ("FLOAT", "DOUBLE"):
+        plain = texts.str.contains(_PLAIN_NUMBER).all()  # most files hold nothing else, and need no closer look
+        made = texts.cast(dtype, strict=False) if plain else text_casts.floats(texts, want=t)
+    elif t.root in BINARIES:
+        made = _bytes(texts)
+    elif t.root == "DECIMAL":
+        made = text_casts.tolerant(t, column=column)(texts)
+        return made.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
+    else:
+        made = text_casts.tolerant(t, column=column, timestamp_unit=how.timestamp_unit, zone=how.zone)(texts)
+    return made.cast(dtype), made.is_null() & texts.is_not_null()
+
+
+def _bytes(texts: pl.Series) -> pl.Series:
+    """Base64 as Java reads it: the signs that fill up the end may be missing, and bits that are left over do not count."""
+    filled = pl.col("t").str.contains(r"^[A-Za-z0-9+/]*={1,2}$") & (pl.col("t").str.len_bytes() % 4 == 0)
+    bare = pl.when(filled).then(pl.col("t").str.strip_chars_end("=")).otherwise(pl.col("t"))
+    frame = texts.to_frame("t").select(t=bare).with_columns(left=pl.col("t").str.len_bytes() % 4, size=pl.col("t").str.len_bytes() * 3 // 4)
+    whole = pl.concat_str("t", pl.lit("AA").str.slice(0, (4 - pl.col("left")) % 4))
+    decoded = frame.select(pl.when(pl.col("left") != 1).then(whole).str.decode("base64", strict=False).bin.slice(0, pl.col("size")))
+    return decoded.to_series().alias(texts.name)
+
+
+def _never(texts: pl.Series) -> pl.Series:
+    return pl.repeat(value=False, n=len(texts), eager=True)
+
+
+def printed(column: pl.Expr, t: DataType, how: Lines) -> pl.Expr:
+    """Values as texts."""
+    if t.root in BINARIES:
+        return column.bin.encode("base64")
+    return casts.printed(column, t, how.zone)

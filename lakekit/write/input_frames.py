@@ -1,0 +1,251 @@
+"""What a caller hands in, as Polars frames one after the other.
+
+    pl.DataFrame · pl.LazyFrame (streamed) · Arrow streams and arrays (pyarrow, pandas, DuckDB, …) · an iterator of those · a list of dicts
+
+`opened` looks at the columns and takes nothing that `pieces` does not give: a stream that was looked at is whole. Source: API.md "Frames in".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.errors import SchemaMismatch, ValueOutOfRange
+from lakekit.format.polars_types import polars_schema
+from lakekit.storage.refusal import typed_refusals
+from lakekit.types import first_duplicate
+from lakekit.write import dicts
+from lakekit.write.spot import short
+
+if TYPE_CHECKING:
+    from lakekit.metadata.table_context import Handle
+    from lakekit.write.spot import Remedies
+
+BATCH_ROWS = 131_072
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""How long a day is, in each unit of Arrow's times."""
+_TAKES = "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
+
+_NOTHING = object()
+"""What an iterator gives that is at its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """Rows to come. `schema`: their columns, None where there is no row to tell. `pieces` gives them, once, for a table. `is_whole`: they are all in memory.
+
+    `remedies`: what errors about them advise; None: what the caller of `conform.batches` says.
+    """
+
+    schema: pl.Schema | None
+    pieces: Callable[[Handle], Iterator[pl.DataFrame]]
+    is_whole: bool = False
+    remedies: Remedies | None = None
+
+
+def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Incoming:
+    """What was handed in, ready to be read once. Raises `SchemaMismatch` for what is no frame."""
+    match data:
+        case Incoming():
+            return data
+        case pl.DataFrame():
+            return Incoming(schema=data.schema, pieces=lambda _: iter([data]), is_whole=True)
+        case pl.LazyFrame():
+            return open_lazy_frame(data, batch_rows)
+        case Mapping() | str() | bytes() | pl.Series():
+            raise _no_frame(data, handle)
+    if isinstance(data, Sequence) and all(isinstance(item, Mapping) for item in data):
+        return _of_dicts(list(data), handle)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _of_stream(data, handle)
+    if hasattr(data, "__arrow_c_array__"):
+        return _of_stream(_array(data, handle), handle)
+    if isinstance(data, Iterable):
+        return _of_iterator(iter(data), handle, batch_rows)
+    raise _no_frame(data, handle)
+
+
+def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: Remedies | None = None) -> Incoming:
+    """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
+    return Incoming(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows), remedies=remedies)
+
+
+def _no_frame(data: object, handle: Handle) -> SchemaMismatch:
+    hint = ""
+    if isinstance(data, Mapping):
+        hint = " A dict of one row goes into a list, a dict of columns into pl.DataFrame(…)."
+    elif isinstance(data, (str, bytes)):
+        hint = " A file is read with pl.scan_parquet(…) and its like."
+    elif isinstance(data, pl.Series):
+        hint = " A column becomes a frame with .to_frame()."
+    return SchemaMismatch(f"{type(data).__name__} holds no rows for {handle.name}: {_TAKES}.{hint}")
+
+
+# ---- frames ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _collected(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
+    with typed_refusals():  # the frame may read another table
+        yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
+
+
+def _of_dicts(rows: list[Mapping[str, Any]], handle: Handle) -> Incoming:
+    names = dicts.names(rows)
+    known = dict(polars_schema(handle.schema.fields))
+    schema = pl.Schema({name: known.get(name) or _guessed([row.get(name) for row in rows], name, handle) for name in names})
+    return Incoming(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
+
+
+def _guessed(values: list[Any], name: object, handle: Handle) -> pl.DataType:
+    """The type of a column that the table lacks."""
+    try:
+        if isinstance(name, str):
+            return pl.Series(name, values).dtype
+        why = "names are texts"
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as mixed:
+        why = f"its values are not of one type: {str(mixed).splitlines()[0]}"
+    raise SchemaMismatch(f"{handle.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
+
+
+def _of_iterator(items: Iterator[object], handle: Handle, batch_rows: int) -> Incoming:
+    """Frames one after the other. The first is opened to see its columns, and given first."""
+    first = next(items, _NOTHING)
+    if first is _NOTHING:
+        return Incoming(schema=None, pieces=lambda _: iter(()), is_whole=True)
+    if isinstance(first, Mapping):
+        raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")
+    if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
+        raise SchemaMismatch(
+            f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({short(first)}). "
+            f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
+        )
+    head = opened(first, handle, batch_rows=batch_rows)
+
+    def pieces(now: Handle) -> Iterator[pl.DataFrame]:
+        for one in chain([head], items):
+            yield from opened(one, now, batch_rows=batch_rows).pieces(now)
+
+    return Incoming(schema=head.schema, pieces=pieces)
+
+
+# ---- Arrow -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _array(data: object, handle: Handle) -> pa.RecordBatch:
+    try:
+        return pa.record_batch(data)
+    except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
+        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {handle.name} takes columns with names. {_TAKES}") from None
+
+
+def _of_stream(data: Any, handle: Handle) -> Incoming:
+    try:
+        whole = isinstance(data, (pa.Table, pa.RecordBatch))
+        reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as wrong:  # pandas too says so of frames that it cannot make columns of
+        raise _no_columns(data, handle, wrong) from None
+    arrow = data.schema if reader is None else reader.schema
+    schema = _frame(pa.RecordBatch.from_pylist([], arrow), handle).schema
+    if whole:
+        table = pa.table(data)
+        return Incoming(schema=schema, pieces=lambda _: iter([_frame(table, handle)]), is_whole=True)
+    return Incoming(schema=schema, pieces=lambda _: (_frame(batch, handle) for batch in reader or ()))
+
+
+def _no_columns(data: Any, handle: Handle, wrong: Exception) -> SchemaMismatch:
+    """Return the error for a frame that gives no Arrow columns: it names the column that is to blame where one is."""
+    kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {handle.name}"
+    names = [str(name) for name in getattr(data, "columns", ())]
+    if (twice := first_duplicate(names)) is not None:
+        return SchemaMismatch(f"two columns of {kind} are called {twice}. Rename one, or leave it out", column=twice)
+    for name in names:
+        try:
+            pa.array(data[name])
+        except (pa.ArrowException, TypeError, ValueError) as mixed:
+            return SchemaMismatch(f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name)
+    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_TAKES}")
+
+
+def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
+    """Arrow columns as Polars ones, those first made others that Polars would refuse or change."""
+    names = batch.schema.names
+    if (twice := first_duplicate(names)) is not None:
+        raise SchemaMismatch(f"two columns of the rows for {handle.name} are called {twice!r}. Rename one, or leave it out", column=twice)
+    columns = {name: _readable(column, name, handle) for name, column in zip(names, batch.columns, strict=True)}
+    try:
+        return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
+        found = ", ".join(f"{name} {column.type}" for name, column in columns.items())
+        raise SchemaMismatch(f"Polars does not read the rows for {handle.name} ({found}): {refused}. Cast the column to a type that it has") from None
+
+
+def _readable(column: Any, name: str, handle: Handle) -> Any:
+    t = column.type
+    want = None
+    _check_values(column, name, handle)
+    if pa.types.is_timestamp(t) and t.unit == "s":
+        want = pa.timestamp("ms", t.tz)  # Polars multiplies without looking
+    elif pa.types.is_date64(t):
+        want = pa.date32()
+    elif pa.types.is_decimal256(t) and t.precision <= 38:
+        want = pa.decimal128(t.precision, t.scale)
+    elif pa.types.is_decimal256(t) or pa.types.is_run_end_encoded(t) or pa.types.is_union(t) or pa.types.is_interval(t):
+        raise SchemaMismatch(f"column {name!r} of the rows for {handle.name} is Arrow's {t}, which lakekit does not read. Cast it first", column=name)
+    if want is None:
+        return column
+    try:
+        return pc.cast(column, want)
+    except pa.ArrowInvalid as wrong:
+        raise ValueOutOfRange(f"column {name!r} of the rows for {handle.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
+
+
+def _check_values(column: Any, name: str, handle: Handle) -> None:
+    """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
+    t = column.type
+    if pa.types.is_time(t):
+        found = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
+        least, most, day = found["min"].as_py(), found["max"].as_py(), _DAY[t.unit]  # scalar: one a column
+        if least is not None and (least < 0 or most >= day):
+            wrong = least if least < 0 else most
+            msg = f"column {name!r} of the rows for {handle.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
+            raise ValueOutOfRange(msg, column=name)
+    elif _is_text(t):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as wrong:
+            msg = f"column {name!r} of the rows for {handle.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
+            raise ValueOutOfRange(msg, column=name) from None
+    elif t.num_fields and _is_checked(t):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+            for inside in _inside(chunk):
+                _check_values(inside, name, handle)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+@lru_cache(maxsize=1024)
+def _is_checked(t: pa.DataType) -> bool:
+    """Whether times of a day, or texts, are among the parts of a type that `_inside` opens."""
+    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
+        parts = [t.field(at).type for at in range(t.num_fields)]
+        return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
+    return False
+
+
+def _inside(array: pa.Array) -> list[pa.Array]:
+    """The values within a nested array, without those that no row has."""
+    if pa.types.is_struct(array.type):
+        return list(array.flatten())
+    if pa.types.is_map(array.type):
+        first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()  # scalar: one an array
+        return [array.keys.slice(first, end - first), array.items.slice(first, end - first)]
+    return [array.flatten()]
